@@ -23,7 +23,7 @@ from pages import fill
 from slowtrain.causes.memory.host_leak.host_growth import MIN_GROWN_BYTES
 from slowtrain.columns.steps import Steps
 from slowtrain.trace import Trace
-from slowtrain.trace.signals.memory import memory_growth
+from slowtrain.trace.signals import memory_growth
 
 Floats = NDArray[np.float64]
 Draw = np.random.Generator

@@ -82,7 +82,7 @@ TODO
 TODO
 """
 
-TRACES = """# How traces are drawn: the docstring of slowtrain/trace/loading/drawn_trace.py.
+TRACES = """# How traces are drawn: the docstring of tests/drawn_trace.py.
 # A row is a category, a character a millisecond. Text behind "fires:" and "quiet:" says what the trace shows.
 
 fires: TODO: a step with the cause. Draw only what the cause looks at.
@@ -111,7 +111,8 @@ TEST = '''"""{name}: what its drawn traces and examples do not hold (tests/cause
 from __future__ import annotations
 
 from slowtrain.causes import named
-from slowtrain.trace.loading.drawn_trace import parse_drawing
+
+from ..drawn_trace import parse_drawing  # noqa: TID252  tests are no package
 
 CAUSE = named("{name}")
 

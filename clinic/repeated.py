@@ -18,12 +18,12 @@ from pathlib import Path
 from typing import IO
 
 from slowtrain.profile import framework_names
-from slowtrain.profile.format import xplane
-from slowtrain.profile.format.stat_columns import STAT_ID, STAT_INT, STAT_UINT
+from slowtrain.profile.format import event_columns, xplane
+from slowtrain.profile.format.event_columns import STAT_ID, STAT_INT, STAT_UINT
 from slowtrain.profile.format.time_range import encode_varint
 from slowtrain.profile.format.wire_format import VARINT, ProtoFile, field_tag, to_signed
 
-EVENT, OFFSET, EVENT_STAT = field_tag(4), field_tag(2, VARINT), xplane.EVENT_STATS
+EVENT, OFFSET, EVENT_STAT = field_tag(4), field_tag(2, VARINT), event_columns.EVENT_STATS
 TIES = frozenset({
     framework_names.PRODUCER_ID, framework_names.CONSUMER_ID, framework_names.STEP_NUM, framework_names.ELEMENT_ID,
     framework_names.PARENT_ID, framework_names.NODE_ID,

@@ -17,8 +17,9 @@ from slowtrain.model import Checkup, Place, Saving, VerdictKind
 from slowtrain.model.report_charts import Bar
 from slowtrain.report import json, pages, text
 from slowtrain.trace import Trace
-from slowtrain.trace.loading.drawn_trace import parse_drawing
 from slowtrain.trace.run_division.recording_steps import ELEMENTS_SOURCE
+
+from .drawn_trace import parse_drawing
 
 FOLDER = Path("runs/7")
 

@@ -44,7 +44,7 @@ UNMAINTAINED = re.compile(r"horovod|ffcv|tensorflow[-_]io\b|tensorflow[-_]addons
 # Names that scripts of others have in them, which are recognised and not recommended.
 RECOGNISED = {
     "capture/process/recorder_setup.py",
-    "profile/auxiliary_ops.py",
+    "profile/host_reasons.py",
     "script/properties/repeatable_functions.py",
     "lint-corpus.md",
 }

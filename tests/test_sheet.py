@@ -25,7 +25,8 @@ from slowtrain.model import Signal
 from slowtrain.model.answers.doctor_sheet import Check, CheckState
 from slowtrain.report import doctor, pages
 from slowtrain.trace import Trace
-from slowtrain.trace.loading.drawn_trace import parse_drawing
+
+from .drawn_trace import parse_drawing
 
 FIXTURES = Path(__file__).parent / "machine/fixtures"
 FILES = sorted(FIXTURES.glob("*.json"))

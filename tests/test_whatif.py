@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 from slowtrain.columns.input_pipeline import WrittenDataset
 from slowtrain.model import Category
 from slowtrain.pricing import price_remedies
-from slowtrain.trace.loading.drawn_trace import parse_drawing
 from slowtrain.trace.signals.device.op_work import PYTHON_COLD_SHARE
 from slowtrain.whatif import Drop, Skip, Stretch, Supply, replay_remedies
+
+from .drawn_trace import parse_drawing
 
 LETTERS = {"i": "input", "d": "device", "p": "python", "r": "d2h", ".": None}
 steps = st.lists(st.text(alphabet="".join(LETTERS), min_size=1, max_size=12), min_size=1, max_size=6)

@@ -198,13 +198,13 @@ class Settings:
     def begin(self) -> Session:
         from slowtrain.capture.nonfinite import function_replay
         from slowtrain.capture.process import session
-        from slowtrain.recording import byte_sizes, thinning
+        from slowtrain.recording import recording_folder, thinning
 
         if self.on_nonfinite is not None and self.on_nonfinite not in function_replay.MODES:
             raise InputError(f"on_nonfinite={self.on_nonfinite!r} is not {' or '.join(function_replay.MODES)}")
         most = thinning.DEFAULT_MAX_BYTES
         if self.max_disk is not None:
-            most = byte_sizes.parse_size("max_disk", str(self.max_disk), least=thinning.MIN_MAX_BYTES)
+            most = recording_folder.parse_size("max_disk", str(self.max_disk), least=thinning.MIN_MAX_BYTES)
         return session.begin_session(
             self.folder,
             self.name or _script_name(),

@@ -17,8 +17,8 @@ from slowtrain.columns.arrays import Floats
 from slowtrain.columns.input_pipeline import Pipeline, largest_parallelism
 from slowtrain.model import Category
 from slowtrain.trace import Trace
+from slowtrain.trace.signals import input_feed
 from slowtrain.trace.signals.device.op_work import PYTHON_COLD_SHARE, cold_cache_ms, splittable_op_ms
-from slowtrain.trace.signals.input import input_feed
 
 DEFAULT_SPREAD = (0.7, 1.15)  # of the saved milliseconds, if a remedy has no range of its own: assumed, not measured
 MIN_INPUT_LIMIT_SHARE = 0.02  # of a step: a shorter wait does not show that input is the slower side

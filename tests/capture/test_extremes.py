@@ -15,7 +15,7 @@ import pytest
 from slowtrain import diagnose
 from slowtrain.trace import Trace
 from slowtrain.trace.loading import recording_trace
-from slowtrain.trace.run_division import stop_periods
+from slowtrain.trace.run_division import step_disturbances
 
 from . import running
 
@@ -102,7 +102,7 @@ def test_a_process_that_was_stopped_and_went_on(tmp_path: Path) -> None:
     assert trace.facts.get("faults", []) == []
     assert len(trace.steps) == 400
     assert np.sort(np.diff(trace.steps.start_ms))[-3:] == pytest.approx(1500, rel=0.2)
-    begun, ended = stop_periods.stopped_times(trace.events)
+    begun, ended = step_disturbances.stopped_times(trace.events)
     # Each wait of the recorder's thread but a moment in fifty; of each stop all but the wait in which it began.
     assert 2 <= len(begun) <= 3
     assert ended - begun == pytest.approx(1450, abs=150)
@@ -119,7 +119,7 @@ def test_what_keeps_the_interpreters_lock_did_not_stop_the_process(tmp_path: Pat
     assert done.code == 0, done.err
     trace = recording_trace.load_recording(done.folder)
     assert np.sort(np.diff(trace.steps.start_ms))[-4:] == pytest.approx(1000, rel=0.2)
-    assert len(stop_periods.stopped_times(trace.events)[0]) == 0
+    assert len(step_disturbances.stopped_times(trace.events)[0]) == 0
     assert trace.run.ms("stopped") == 0
     assert not any("stopped" in note for note in trace.facts.get("notes", ()))
     assert "drift/stalls" in [d.cause for d in diagnose.diagnose_trace(trace).diagnoses]

@@ -25,7 +25,7 @@ from slowtrain.capture.tensorflow import session_patches
 from slowtrain.causes.drift.growing_step import GrowingStep
 from slowtrain.causes.memory.host_leak import HostLeak
 from slowtrain.trace.loading import recording_trace
-from slowtrain.trace.signals.memory import memory_growth as read
+from slowtrain.trace.signals import memory_growth
 
 from . import running
 
@@ -414,7 +414,7 @@ def test_a_known_leak_is_measured_and_its_line_named(tmp_path: Path) -> None:
     done = running.recorded(tmp_path / "run", script)
     assert done.code == 0, done.err
     trace = recording_trace.load_recording(done.folder)
-    found = read.memory_slope(trace, *read.process_memory(trace))
+    found = memory_growth.memory_slope(trace, *memory_growth.process_memory(trace))
     assert found is not None
     # NumPy's own figure, a page's rounding and the list's own growth.
     assert found.low <= LEAK_BYTES * 1.02

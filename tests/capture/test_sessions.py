@@ -10,7 +10,7 @@ from slowtrain.causes.drift.growing_step import GrowingStep
 from slowtrain.model import Category, Evidence
 from slowtrain.trace import Trace
 from slowtrain.trace.loading import recording_trace
-from slowtrain.trace.signals.host import user_loop
+from slowtrain.trace.signals.host import host_work
 
 from . import running
 
@@ -116,7 +116,7 @@ def _fed_ms(tmp_path: Path, given: str) -> tuple[float, list[int]]:
     trace = recording_trace.load_recording(done.folder)
     assert trace.steps.training
     assert len(trace.steps) == pytest.approx(400, abs=2)
-    return trace.mean(Category.CONVERT), [place.line for place in user_loop.ms_by_line(trace, "feed")]
+    return trace.mean(Category.CONVERT), [place.line for place in host_work.ms_by_line(trace, "feed")]
 
 
 @pytest.mark.bench

@@ -11,7 +11,8 @@ from slowtrain.capture.core.recorder import Recorder
 from slowtrain.capture.nonfinite.subnormal_values import OfferedVariables, SubnormalWatch
 from slowtrain.causes.numerics.denormals import Denormals
 from slowtrain.recording import reader
-from slowtrain.trace.loading.drawn_trace import parse_drawing
+
+from ..drawn_trace import parse_drawing  # noqa: TID252  tests are no package
 
 
 def value(numbers: np.ndarray) -> tuple[None, SimpleNamespace]:

@@ -14,10 +14,9 @@ import pytest
 from slowtrain.capture.core import recorder as recorder_module
 from slowtrain.capture.core.recorder import Recorder
 from slowtrain.errors import InputError
-from slowtrain.recording import byte_sizes, reader, recording_folder
-from slowtrain.recording.sample_thinning import MAX_SAMPLES
+from slowtrain.recording import reader, recording_folder
 from slowtrain.recording.store import STOPPED_EVENT, SUSPEND_LANE
-from slowtrain.recording.thinning import MIN_MAX_BYTES, WARM_UP_STRETCHES
+from slowtrain.recording.thinning import MAX_SAMPLES, MIN_MAX_BYTES, WARM_UP_STRETCHES
 from slowtrain.trace.loading import recording_trace
 
 from . import made_up
@@ -138,28 +137,6 @@ def test_it_can_be_read_while_it_is_thinned(tmp_path: Path) -> None:
     assert all(c % 1000 == 0 for c in counts)
 
 
-def test_what_is_new_is_read_cheaply(tmp_path: Path) -> None:
-    """Each span, event and sample once, whatever is thinned meanwhile."""
-    recorder = Recorder(tmp_path, 20_000_000)
-    recorder.open()
-    since, spans, events, samples = (0, 0, 0), 0, 0, 0
-    for i in range(60):
-        recorder.event("epoch", "begin", time.perf_counter_ns(), epoch=i)
-        recorder.sample({"rss_bytes": 1.0})
-        incompressible(recorder, 4)
-        news = reader.read_tail(tmp_path, since)
-        assert news is not None
-        since = news.since
-        spans, events, samples = spans + len(news.rows), events + len(news.events), samples + len(news.samples)
-    assert (spans, events, samples) == (240_000, 60, 60)
-    assert reader.read_tail(tmp_path / "nowhere") is None
-    news = reader.read_tail(tmp_path, since)
-    assert news is not None
-    assert (len(news.rows), news.events, news.samples, news.names[1].text) == (0, (), (), "train")
-    recorder.close()
-    assert reader.read_recording(tmp_path).holes
-
-
 def test_a_fault_of_thinning_costs_nothing_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     recorder = Recorder(tmp_path, 20_000_000)
     recorder.open()
@@ -260,15 +237,15 @@ def test_sleep_of_the_machine_is_noted(tmp_path: Path, monkeypatch: pytest.Monke
     [("200MB", 200_000_000), ("1.5 GiB", 1_610_612_736), ("64k", 64_000), ("123", 123), ("2gb", 2_000_000_000)],
 )
 def test_sizes(text: str, size: int) -> None:
-    assert byte_sizes.parse_size("--max-disk", text) == size
+    assert recording_folder.parse_size("--max-disk", text) == size
 
 
 @pytest.mark.parametrize("text", ["", "MB", "-5MB", "1e9", "200 XB", "1.2.3MB", "9" * 400, "٣MB"])
 def test_no_sizes(text: str) -> None:
     with pytest.raises(InputError, match="is not a size"):
-        byte_sizes.parse_size("--max-disk", text)
+        recording_folder.parse_size("--max-disk", text)
 
 
 def test_too_little() -> None:
     with pytest.raises(InputError, match=r"too small .* 16MB or more"):
-        byte_sizes.parse_size("--max-disk", "1MB", least=MIN_MAX_BYTES)
+        recording_folder.parse_size("--max-disk", "1MB", least=MIN_MAX_BYTES)

@@ -12,7 +12,8 @@ import pytest
 from slowtrain.causes import SECTIONS, Cause, all_causes
 from slowtrain.diagnose import MIN_SAVED_RUN_SHARE, MIN_SPEEDUP_BY_SCOPE, diagnose_trace
 from slowtrain.model import CURE_KINDS, Effect, Signal
-from slowtrain.trace.loading.drawn_trace import parse_drawing
+
+from ..drawn_trace import parse_drawing  # noqa: TID252  tests are no package
 
 CATALOGUE = Path(__file__).parents[3] / "shared" / "design" / "CAUSES.md"
 WANTED_FAMILIES = ("input", "transfer", "host")

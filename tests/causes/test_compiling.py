@@ -16,7 +16,8 @@ from slowtrain.script.text import edits
 from slowtrain.script.text.source_file import Source, parse_source
 from slowtrain.trace import Trace
 from slowtrain.trace.loading import recording_trace
-from slowtrain.trace.loading.drawn_trace import parse_drawing
+
+from ..drawn_trace import parse_drawing  # noqa: TID252  tests are no package
 
 RECORDED = Path(__file__).parents[3] / "shared/traces/tf-h200"
 on_gpu = pytest.mark.skipif(not RECORDED.exists(), reason="../shared/traces/tf-h200 is absent")

@@ -14,7 +14,8 @@ from slowtrain.causes.compute.small_batch import SmallBatch
 from slowtrain.diagnose import diagnose_trace
 from slowtrain.model import Category, Place
 from slowtrain.trace import Trace
-from slowtrain.trace.loading.drawn_trace import parse_drawing
+
+from ..drawn_trace import parse_drawing  # noqa: TID252  tests are no package
 
 BUSY = """
 step    1111111111

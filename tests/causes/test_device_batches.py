@@ -7,9 +7,10 @@ import pytest
 from slowtrain.causes.compute.small_batch import SmallBatch
 from slowtrain.diagnose import diagnose_trace
 from slowtrain.model import Category
-from slowtrain.trace.loading.drawn_trace import parse_drawing
 from slowtrain.trace.signals.device import op_work
 from slowtrain.trace.signals.device.batch_curve import batch_dependent_ms
+
+from ..drawn_trace import parse_drawing  # noqa: TID252  tests are no package
 
 # A step of 10 ms of which the device computes for two: 100 kernels, of 0.005 ms each what does not compute.
 WAITING = """

@@ -12,7 +12,8 @@ from slowtrain.causes import all_causes
 from slowtrain.model import Prescription
 from slowtrain.script.text import edits
 from slowtrain.script.text.source_file import parse_source
-from slowtrain.trace.loading.drawn_trace import DRAWN_FILE, parse_drawing
+
+from ..drawn_trace import DRAWN_FILE, parse_drawing  # noqa: TID252  tests are no package
 
 DRAWING = """
 step     1111111111

@@ -6,7 +6,8 @@ import pytest
 
 from slowtrain.diagnose import diagnose_trace
 from slowtrain.model import Diagnosis
-from slowtrain.trace.loading.drawn_trace import parse_drawing
+
+from ..drawn_trace import parse_drawing  # noqa: TID252  tests are no package
 
 COMPUTING = "step 1111111111\ndevice kkkkkkkk..\ndispatch ........dd\n@kernels step=10 busy=8 count=60"
 # Worker processes of Keras: nothing is recorded in them, but that each step waits for its batch.

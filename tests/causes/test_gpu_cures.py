@@ -7,7 +7,8 @@ import json
 from slowtrain.causes import named
 from slowtrain.diagnose import diagnose_trace
 from slowtrain.model import Diagnosis, Effect
-from slowtrain.trace.loading.drawn_trace import parse_drawing
+
+from ..drawn_trace import parse_drawing  # noqa: TID252  tests are no package
 
 HEAD = """import tensorflow as tf
 

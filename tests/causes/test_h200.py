@@ -13,7 +13,7 @@ from slowtrain.model import Diagnosis, Effect
 from slowtrain.recording import reader
 from slowtrain.trace import Trace
 from slowtrain.trace.loading import recording_trace
-from slowtrain.trace.signals.device import kernel_launches
+from slowtrain.trace.signals.device import step_bound
 
 RECORDED = Path(__file__).parents[3] / "shared/traces/tf-h200"
 pytestmark = pytest.mark.skipif(not RECORDED.is_dir(), reason="../shared/traces is absent")
@@ -54,8 +54,7 @@ def test_what_waits_for_something_else_is_not_launch_bound(name: str) -> None:
 
 def test_xla_is_seen_in_the_profile() -> None:
     compiled = {
-        n: kernel_launches.are_steps_xla_compiled(_trace(n))
-        for n in (*LAUNCH_BOUND, "handmade_conv", "g_eigen_on_host")
+        n: step_bound.are_steps_xla_compiled(_trace(n)) for n in (*LAUNCH_BOUND, "handmade_conv", "g_eigen_on_host")
     }
     assert [n for n, yes in compiled.items() if not yes] == ["healthy_loop", "g_eigen_on_host"]
 

@@ -8,7 +8,8 @@ from dataclasses import replace
 from slowtrain.causes.compute.host_placed_ops import HostPlacedOps
 from slowtrain.diagnose import diagnose_trace
 from slowtrain.model import Diagnosis, IdleGap, Place
-from slowtrain.trace.loading.drawn_trace import parse_drawing
+
+from ..drawn_trace import parse_drawing  # noqa: TID252  tests are no package
 
 CALLED = """
 step     1111111111

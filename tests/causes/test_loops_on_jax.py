@@ -6,7 +6,8 @@ from slowtrain.causes.host.elementwise_preprocessing import ElementwisePreproces
 from slowtrain.causes.host.retracing import Retracing
 from slowtrain.causes.transfer.per_step_feed import PerStepFeed
 from slowtrain.trace import Trace
-from slowtrain.trace.loading.drawn_trace import parse_drawing
+
+from ..drawn_trace import parse_drawing  # noqa: TID252  tests are no package
 
 TRACED = """
 step    1111111111

@@ -6,7 +6,8 @@ import pytest
 
 from slowtrain.causes.host import miscounted_steps
 from slowtrain.columns.input_pipeline import Pipeline, WrittenDataset
-from slowtrain.trace.loading.drawn_trace import parse_drawing
+
+from ..drawn_trace import parse_drawing  # noqa: TID252  tests are no package
 
 TRACE = parse_drawing("step 1111111111")
 

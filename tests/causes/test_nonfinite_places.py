@@ -10,7 +10,8 @@ import pytest
 from slowtrain.causes.numerics.nonfinite_loss import NonfiniteLoss
 from slowtrain.diagnose import diagnose_trace
 from slowtrain.model import Diagnosis
-from slowtrain.trace.loading.drawn_trace import parse_drawing
+
+from ..drawn_trace import parse_drawing  # noqa: TID252  tests are no package
 
 SCRIPT = """
     import tensorflow as tf

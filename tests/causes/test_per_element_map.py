@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from slowtrain.causes.input.per_element_map import PerElementMap
-from slowtrain.trace.loading.drawn_trace import parse_drawing
+
+from ..drawn_trace import parse_drawing  # noqa: TID252  tests are no package
 
 
 @pytest.mark.parametrize(("call_us", "crowded", "found"), [(40, False, True), (90, False, False), (90, True, True)])

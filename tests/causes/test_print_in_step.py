@@ -9,8 +9,9 @@ import pytest
 from slowtrain.causes import named
 from slowtrain.diagnose import diagnose_trace
 from slowtrain.model import Category
-from slowtrain.trace.loading.drawn_trace import DRAWN_FILE, parse_drawing
 from slowtrain.whatif import Drop
+
+from ..drawn_trace import DRAWN_FILE, parse_drawing  # noqa: TID252  tests are no package
 
 CAUSE = named("host/print-in-step")
 STEP = """

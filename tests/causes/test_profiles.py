@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 
 from slowtrain.causes import Cause, all_causes
-from slowtrain.columns.device import Device
-from slowtrain.columns.device_copies import DirectionCopies
+from slowtrain.columns.device import Device, DirectionCopies
 from slowtrain.diagnose import Findings, diagnose_trace
 from slowtrain.model import Category, Signal
 from slowtrain.trace.loading import profile_trace
-from slowtrain.trace.loading.drawn_trace import parse_drawing
+
+from ..drawn_trace import parse_drawing  # noqa: TID252  tests are no package
 
 TRACES = Path(__file__).parents[3] / "shared" / "traces"
 CAUSES = all_causes()

@@ -12,7 +12,8 @@ from slowtrain.checkup.headline import headline_and_notes, verdict_kind
 from slowtrain.diagnose import diagnose_trace
 from slowtrain.model import Effect, VerdictKind
 from slowtrain.trace import Trace
-from slowtrain.trace.loading.drawn_trace import parse_drawing
+
+from ..drawn_trace import parse_drawing  # noqa: TID252  tests are no package
 
 CAUSE = RebuiltPipeline()
 EACH = CAUSE.fires[0]

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from slowtrain.causes.input.sequential_map import SequentialMap
-from slowtrain.trace.loading.drawn_trace import parse_drawing
+
+from ..drawn_trace import parse_drawing  # noqa: TID252  tests are no package
 
 
 @pytest.mark.parametrize("drawing", SequentialMap.fires)

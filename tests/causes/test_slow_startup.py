@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from slowtrain.causes.startup.slow_startup import SlowStartup, unrolled_graph
-from slowtrain.trace.loading.drawn_trace import parse_drawing
+
+from ..drawn_trace import parse_drawing  # noqa: TID252  tests are no package
 
 TRACED = """
 step    1111111111

@@ -7,7 +7,8 @@ import pytest
 from slowtrain import diagnose
 from slowtrain.causes.idle_input_wait import find_idle_input_wait, read_mb_per_s
 from slowtrain.causes.input.python_input import PythonInput
-from slowtrain.trace.loading.drawn_trace import parse_drawing
+
+from ..drawn_trace import parse_drawing  # noqa: TID252  tests are no package
 
 STORAGE, PYTHON = "input/slow-storage", "input/python-input"
 WAITS = """

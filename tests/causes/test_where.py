@@ -13,7 +13,8 @@ from slowtrain.model import Effect, Evidence, Place
 from slowtrain.script.locations import source_locations
 from slowtrain.script.navigation import node_lookup
 from slowtrain.trace import Trace
-from slowtrain.trace.loading.drawn_trace import DRAWN_FILE, parse_drawing
+
+from ..drawn_trace import DRAWN_FILE, parse_drawing  # noqa: TID252  tests are no package
 
 EAGER = """
 step     1111111111

@@ -6,7 +6,8 @@ import pytest
 
 from slowtrain.causes.transfer.wide_input import WideInput
 from slowtrain.diagnose import diagnose_trace
-from slowtrain.trace.loading.drawn_trace import parse_drawing
+
+from ..drawn_trace import parse_drawing  # noqa: TID252  tests are no package
 
 # 256 pictures of 128 x 128 x 3 in float32 are 50 MB.
 ARRAYS = """

@@ -15,7 +15,7 @@ from slowtrain.columns.steps import Steps
 from slowtrain.errors import InputError
 from slowtrain.machine.host import host_facts
 from slowtrain.model.answers.live_frame import Frame, RunState
-from slowtrain.recording import live_follower
+from slowtrain.recording import live_follower, reader
 from slowtrain.recording.live_follower import Follower
 from slowtrain.recording.reader import Recording
 from slowtrain.report import frames
@@ -83,13 +83,13 @@ def test_a_long_run_is_neither_kept_nor_read_whole(tmp_path: Path, monkeypatch: 
     made.takes(60_000)
     made.takes(60_000, 20.0)
     read: list[int] = []
-    real = live_follower._decode_chunk
+    real = reader.decode_chunk
 
     def rows(data: bytes) -> Ints:
         read.append(1)
         return real(data)
 
-    monkeypatch.setattr(live_follower, "_decode_chunk", rows)
+    monkeypatch.setattr(reader, "decode_chunk", rows)
     late, early = Follower(made.folder), Follower(made.folder)
     late.look()
     assert len(late.spans()) <= 5000

@@ -10,8 +10,9 @@ import pytest
 
 from slowtrain.capture.process import launch
 from slowtrain.machine.samples import core_clock
-from slowtrain.trace.loading.drawn_trace import parse_drawing
 from slowtrain.trace.signals.host import host_work
+
+from ..drawn_trace import parse_drawing  # noqa: TID252  tests are no package
 
 
 def test_the_shortest_of_many_counts(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from slowtrain.profile.activity.host_threads import HostThread
-from slowtrain.profile.activity.timeline import ProfiledDevice, Timeline
-from slowtrain.profile.steps import device_paced_steps
-from slowtrain.profile.steps.profile_steps import StepTimes
+from slowtrain.profile import profile_steps
+from slowtrain.profile.host_threads import HostThread
+from slowtrain.profile.profile_steps import StepTimes
+from slowtrain.profile.timeline import ProfiledDevice, Timeline
 
 from .test_timeline import device, thread
 
@@ -16,7 +16,7 @@ HOST = StepTimes(np.array([0.0, 1.0, 2.0, 3.0]), np.array([1.0, 2.0, 3.0, 4.0]),
 
 
 def taken(gpu: ProfiledDevice, *threads: HostThread, found: StepTimes = HOST) -> StepTimes:
-    return device_paced_steps.device_paced_times(found, Timeline((gpu,), threads, 0.0, 100.0), gpu)
+    return profile_steps.device_paced_times(found, Timeline((gpu,), threads, 0.0, 100.0), gpu)
 
 
 def launching(*moments: float) -> HostThread:

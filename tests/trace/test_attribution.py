@@ -13,7 +13,7 @@ from slowtrain.columns.arrays import Floats
 from slowtrain.columns.spans import Event, Name, Spans
 from slowtrain.columns.steps import Steps
 from slowtrain.model import Category
-from slowtrain.profile.waits import step_division
+from slowtrain.profile.summaries import step_division
 from slowtrain.recording.reader import Recording
 from slowtrain.trace.loading import recording_trace
 from slowtrain.trace.run_division import attribution

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from slowtrain.columns.kernels import Kernels
+from slowtrain.columns.device import Kernels
 from slowtrain.columns.spans import Event, Name, Spans
 from slowtrain.model import Category
 from slowtrain.recording.reader import Recording

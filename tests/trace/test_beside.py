@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from slowtrain.trace.loading import sidecar_files
+from slowtrain.trace.loading import side_files
 
 TEXT = "model.fit(x)\n"
 HASH = hashlib.sha256(TEXT.encode()).hexdigest()
@@ -25,7 +25,7 @@ def facts(**others: Any) -> dict[str, Any]:
 
 def keep(folder: Path, fact: str, **told: Any) -> None:
     about = {"schema": f"slowtrain.{fact}/1", "source_sha256": HASH, **told}
-    (folder / sidecar_files.SIDECAR_FILES[fact]).write_text(json.dumps(about))
+    (folder / side_files.SIDECAR_FILES[fact]).write_text(json.dumps(about))
 
 
 @pytest.mark.parametrize(
@@ -39,7 +39,7 @@ def keep(folder: Path, fact: str, **told: Any) -> None:
 )
 def test_what_is_of_this_script_and_device_is_believed(tmp_path: Path, fact: str, told: dict[str, Any]) -> None:
     keep(tmp_path, fact, **told)
-    found = sidecar_files.read_sidecar_facts(tmp_path, facts())
+    found = side_files.read_sidecar_facts(tmp_path, facts())
     assert fact in found
     assert "notes" not in found
 
@@ -56,7 +56,7 @@ def test_what_is_of_this_script_and_device_is_believed(tmp_path: Path, fact: str
 )
 def test_what_is_not_is_dropped_with_a_note(tmp_path: Path, fact: str, told: dict[str, Any], says: str) -> None:
     keep(tmp_path, fact, **told)
-    found = sidecar_files.read_sidecar_facts(tmp_path, facts(notes=["before"]))
+    found = side_files.read_sidecar_facts(tmp_path, facts(notes=["before"]))
     assert fact not in found
     first, note = found["notes"]
     assert first == "before"
@@ -65,4 +65,4 @@ def test_what_is_not_is_dropped_with_a_note(tmp_path: Path, fact: str, told: dic
 
 def test_a_run_on_the_cpu_is_one_of_the_two_that_were_held_against_each_other(tmp_path: Path) -> None:
     keep(tmp_path, "crossover", sides=[{"measured_on": T4}, {"measured_on": CPU}])
-    assert "crossover" in sidecar_files.read_sidecar_facts(tmp_path, facts(devices=[{"kind": "CPU"}]))
+    assert "crossover" in side_files.read_sidecar_facts(tmp_path, facts(devices=[{"kind": "CPU"}]))

@@ -9,8 +9,7 @@ import pytest
 from slowtrain.columns.input_pipeline import Node, Pipeline, WrittenDataset
 from slowtrain.diagnose import diagnose_trace
 from slowtrain.model import Place
-from slowtrain.trace.loading.drawn_trace import parse_drawing
-from slowtrain.trace.signals.input.dataset_caches import (
+from slowtrain.trace.signals.buffers_and_caches import (
     JOINING_FAMILIES,
     cache_treatment,
     cached_maps,
@@ -19,6 +18,8 @@ from slowtrain.trace.signals.input.dataset_caches import (
     is_asked_beyond_end,
     node_worth_caching,
 )
+
+from ..drawn_trace import parse_drawing  # noqa: TID252  tests are no package
 
 
 @pytest.mark.parametrize(

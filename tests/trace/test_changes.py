@@ -7,8 +7,9 @@ from dataclasses import replace
 import pytest
 
 from slowtrain.model import Place
-from slowtrain.trace.loading.drawn_trace import parse_drawing
-from slowtrain.trace.signals.host.host_work import changes_variables
+from slowtrain.trace.signals.host.source_lines import changes_variables
+
+from ..drawn_trace import parse_drawing  # noqa: TID252  tests are no package
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,9 @@ import pytest
 from slowtrain.causes.drift.growing_step import GrowingStep
 from slowtrain.model import Category, Evidence
 from slowtrain.trace import Trace
-from slowtrain.trace.loading.drawn_trace import parse_drawing
 from slowtrain.trace.signals.drift import step_growth
+
+from ..drawn_trace import parse_drawing  # noqa: TID252  tests are no package
 
 # Minutes in which all of a step gets slower, in the end by twice.
 ALIKE = """

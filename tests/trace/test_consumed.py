@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from slowtrain.columns.steps import Steps
-from slowtrain.trace.loading.drawn_trace import parse_drawing
-from slowtrain.trace.pipelines import consumed_pipelines
+from slowtrain.trace.loading import recorded_pipelines
+
+from ..drawn_trace import parse_drawing  # noqa: TID252  tests are no package
 
 
 def steps(every: int, count: int = 200) -> Steps:
@@ -22,14 +23,14 @@ def steps(every: int, count: int = 200) -> Steps:
 
 def test_long_steps_in_which_the_consumer_was_not_busy_waited() -> None:
     """Files of four batches: the gaps are those of usual steps, so that the long ones waited for input."""
-    assert consumed_pipelines._far_gap_ms(np.full(100, 2000.0), steps(4)) == 0
+    assert recorded_pipelines._far_gap_ms(np.full(100, 2000.0), steps(4)) == 0
 
 
 def test_long_steps_in_which_the_consumer_was_busy_did_not_wait() -> None:
     gaps = np.where(np.arange(100) % 4 == 3, 200_000.0, 2000.0)
-    assert consumed_pipelines._far_gap_ms(gaps, steps(4)) == pytest.approx(51.5 - 2)
+    assert recorded_pipelines._far_gap_ms(gaps, steps(4)) == pytest.approx(51.5 - 2)
 
 
 def test_few_gaps_say_nothing_of_rare_long_steps() -> None:
-    assert consumed_pipelines._far_gap_ms(np.full(100, 2000.0), steps(50)) is None
-    assert consumed_pipelines._far_gap_ms(np.zeros(0), steps(4)) is None
+    assert recorded_pipelines._far_gap_ms(np.full(100, 2000.0), steps(50)) is None
+    assert recorded_pipelines._far_gap_ms(np.zeros(0), steps(4)) is None

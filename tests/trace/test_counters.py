@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slowtrain.columns.input_pipeline import WrittenDataset
-from slowtrain.trace.pipelines import iterator_counters, merged_readings
-from slowtrain.trace.pipelines.iterator_counters import IteratorCounters
+from slowtrain.trace.loading import iterator_counters
+from slowtrain.trace.loading.iterator_counters import IteratorCounters
 
 
 def node(name: str, inputs: list[int], ms: float, elements: float) -> dict[str, object]:
@@ -52,11 +52,11 @@ def test_what_a_shuffle_takes_in_at_once_costs_what_it_costs_where_it_was_seen()
     whole = [_reading(0, 0), _reading(0, 10, ended=True)]
     between = [_reading(0, 0), _reading(160, 0, 40.0)]
     plan: tuple[WrittenDataset, ...] = (WrittenDataset("BatchDataset", (), None, {"batch_size": 32}),)
-    found = merged_readings.merge_iterators(plan, [(whole, None), (between, None), (whole, None)], keras=True)
+    found = iterator_counters.merge_iterators(plan, [(whole, None), (between, None), (whole, None)], keras=True)
     (mapped,) = (n for n in found.nodes if n.name == "ParallelMapV2")
     assert mapped.elements == pytest.approx(32)
     assert mapped.ms == pytest.approx(32 * 40.0 / 160)
-    unseen = merged_readings.merge_iterators(plan, [(whole, None), (whole, None)], keras=True)
+    unseen = iterator_counters.merge_iterators(plan, [(whole, None), (whole, None)], keras=True)
     assert next(n.ms for n in unseen.nodes if n.name == "ParallelMapV2") == 0
 
 
@@ -77,7 +77,7 @@ def test_what_is_repeated_costs_what_it_costs_in_a_whole_pass(repeat: str) -> No
     """The last pass has only begun when it is read, and the counters of those before it are gone."""
     passes = [(10, 300, 300, 60.0), (20, 320, 640, 64.0), (30, 1, 641, 0.2)]
     readings = [_pass(*one, repeat=repeat) for one in passes]
-    found = merged_readings.merge_iterators((), [(readings, None)], keras=True)
+    found = iterator_counters.merge_iterators((), [(readings, None)], keras=True)
     (mapped,) = (n for n in found.nodes if n.name == "ParallelMapV2")
     assert mapped.elements == pytest.approx(32)
     assert mapped.ms == pytest.approx(32 * 0.2)
@@ -89,7 +89,7 @@ def test_what_is_repeated_costs_what_it_costs_in_a_whole_pass(repeat: str) -> No
 def test_a_pass_that_fills_a_cache_does_not_speak_for_those_that_read_it() -> None:
     plan = (WrittenDataset("CacheDataset", (), None, {}),)
     readings = [_pass(10, 320, 320, 640.0, "MemoryCache"), _pass(20, 200, 520, 2.0, "MemoryCache")]
-    found = merged_readings.merge_iterators(plan, [(readings, None)], keras=True)
+    found = iterator_counters.merge_iterators(plan, [(readings, None)], keras=True)
     assert next(n.ms for n in found.nodes if n.name == "MemoryCache") == pytest.approx(32 * 0.01)
 
 
@@ -98,7 +98,7 @@ def test_a_repeat_that_feeds_itself_ends() -> None:
     readings = [_pass(10, 300, 300, 60.0), _pass(20, 320, 640, 64.0)]
     for reading, number in zip(readings, (11, 21), strict=True):
         reading.nodes[number]["inputs"] = [3]  # type: ignore[index]
-    assert merged_readings.merge_iterators((), [(readings, None)], keras=True).batches == 20
+    assert iterator_counters.merge_iterators((), [(readings, None)], keras=True).batches == 20
 
 
 def test_nodes_of_data_sets_that_are_made_for_elements_are_not_the_written_ones() -> None:

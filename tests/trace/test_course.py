@@ -14,11 +14,12 @@ from slowtrain.columns.input_pipeline import Pipeline, WrittenDataset
 from slowtrain.columns.spans import Event
 from slowtrain.model import Category, Evidence, Place
 from slowtrain.trace import Trace
-from slowtrain.trace.loading.drawn_trace import parse_drawing
-from slowtrain.trace.pipelines import merged_readings, stage_growth
-from slowtrain.trace.pipelines.iterator_counters import IteratorCounters
-from slowtrain.trace.pipelines.stage_growth import IteratorReadings
+from slowtrain.trace.loading import iterator_counters, recorded_pipelines
+from slowtrain.trace.loading.iterator_counters import IteratorCounters
+from slowtrain.trace.loading.recorded_pipelines import IteratorReadings
 from slowtrain.trace.signals.drift import step_growth
+
+from ..drawn_trace import parse_drawing  # noqa: TID252  tests are no package
 
 STEPS, BATCH, EPOCHS = 800, 32, 8
 WAITS = f"""
@@ -85,8 +86,8 @@ def fed(trace: Trace, done: Done, every: int = 10, parts: int = 1) -> Trace:
         read = [(float(ends[i]), reading(float(i + 1 - part * each), own)) for i in at]
         iterators.append(IteratorReadings(float(trace.steps.start_ms[part * each]), read))
     rows = [([c for _, c in one.read], None) for one in iterators]
-    pipe = merged_readings.merge_iterators(PLAN, rows, keras=False)
-    pipe = replace(pipe, course=stage_growth.counter_history(pipe, iterators))
+    pipe = iterator_counters.merge_iterators(PLAN, rows, keras=False)
+    pipe = replace(pipe, course=recorded_pipelines.counter_history(pipe, iterators))
     return replace(trace, pipelines=(pipe,))
 
 
@@ -191,8 +192,8 @@ def test_nodes_that_are_made_anew_for_a_pass_are_left_out_of_the_stretch_that_be
     done = growing(0.0)
     passes = [reading(10, done), reading(20, done), reading(25, done, below=5), reading(40, done, below=5)]
     rows = [(10.0 * i, one) for i, one in enumerate(passes)]
-    pipe = merged_readings.merge_iterators(PLAN, [(passes[:2], None)], keras=False)
-    found = stage_growth.counter_history(pipe, [IteratorReadings(0.0, rows)])
+    pipe = iterator_counters.merge_iterators(PLAN, [(passes[:2], None)], keras=False)
+    found = recorded_pipelines.counter_history(pipe, [IteratorReadings(0.0, rows)])
     assert found is not None
     assert found.batches.tolist() == [10, 5, 15]
     by_name = dict(zip([n.name for n in pipe.nodes], np.isfinite(found.ms).tolist(), strict=True))

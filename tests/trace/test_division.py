@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from slowtrain.model import Category
-from slowtrain.profile import framework_names
-from slowtrain.profile.waits import idle_reasons
+from slowtrain.profile import host_reasons
+from slowtrain.profile.summaries import idle_reasons
 from slowtrain.trace import Trace
 from slowtrain.trace.loading import profile_trace, recording_trace
 
@@ -43,7 +43,7 @@ def test_a_recording_and_its_window_agree(name: str) -> None:
     only_there = (
         sum(
             window.device.idle.get(r, 0.0)
-            for r in (idle_reasons.OTHER_PROCESS_REASON, framework_names.COMMAND_BUFFER_REASON)
+            for r in (idle_reasons.OTHER_PROCESS_REASON, host_reasons.COMMAND_BUFFER_REASON)
         )
         if window.device
         else 0

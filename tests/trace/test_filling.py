@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from slowtrain.trace.loading.drawn_trace import parse_drawing
-from slowtrain.trace.signals.input.shuffle_fill import find_shuffle_fill
+from slowtrain.trace.signals.buffers_and_caches import find_shuffle_fill
+
+from ..drawn_trace import parse_drawing  # noqa: TID252  tests are no package
 
 EPOCH = (
     "step    1111111111111111111111112345678\ninput   iiiiiiiiiiiiiiiiiiiiiiii.......\ndevice  " + "." * 24 + "kkkkkkk"

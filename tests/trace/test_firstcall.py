@@ -10,7 +10,7 @@ import pytest
 from slowtrain.columns.spans import Event, Name, Spans
 from slowtrain.recording.reader import Recording
 from slowtrain.trace.loading import recording_trace
-from slowtrain.trace.run_division import attribution, recording_steps, unfinished_call
+from slowtrain.trace.run_division import attribution, recording_steps, step_disturbances
 from slowtrain.trace.signals.host import start_parts
 
 RECORDED = Path(__file__).parents[3] / "shared/traces/tf-h200"
@@ -38,7 +38,7 @@ def killed(leaf: int = 2, called: int = 1, ended: bool = False, returned: bool =
 
 
 def test_from_the_trace_to_the_end() -> None:
-    assert unfinished_call.unfinished_interval_ms(killed()) == (1000.0, END_MS)
+    assert step_disturbances.unfinished_interval_ms(killed()) == (1000.0, END_MS)
     found = attribution.run_phases(killed(), recording_steps.find_steps(killed()))
     assert found.ms("compile") == 4900.0
     assert found.ms("epoch") == 10.0
@@ -54,7 +54,7 @@ def test_from_the_trace_to_the_end() -> None:
     ],
 )
 def test_other_ends_are_none(raw: Recording) -> None:
-    assert unfinished_call.unfinished_interval_ms(raw) is None
+    assert step_disturbances.unfinished_interval_ms(raw) is None
     assert attribution.run_phases(raw, recording_steps.find_steps(raw)).ms("compile") <= 900.0
 
 

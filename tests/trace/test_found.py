@@ -15,17 +15,17 @@ import pytest
 
 from slowtrain.cli import main
 from slowtrain.columns.arrays import Floats
-from slowtrain.columns.kernels import Kernels
+from slowtrain.columns.device import Kernels
 from slowtrain.columns.steps import Steps
 from slowtrain.errors import InputError
 from slowtrain.model import Category
-from slowtrain.profile.activity import main_thread, timeline
+from slowtrain.profile import host_threads, timeline
 from slowtrain.profile.format import xplane
 from slowtrain.trace.loading import profile_trace
-from slowtrain.trace.loading.drawn_trace import parse_drawing
 from slowtrain.trace.run_division import attribution
-from slowtrain.trace.signals.input import input_feed
+from slowtrain.trace.signals import input_feed
 
+from ..drawn_trace import parse_drawing  # noqa: TID252  tests are no package
 from .messages import TRACES, entry, event, nested, number
 
 FOUND = Path(__file__).parent / "found"
@@ -167,7 +167,7 @@ def test_the_main_thread_is_known_by_its_calls(label: str) -> None:
     ops = [("EagerLocalExecute: AddV2", i * 1.0, 0.5) for i in range(30)]
     lines = {"tf_Compute/1": ops, label: calls, "python/99": [("tf.constant", 1.0, 1.0)]}
     threads = timeline.read_timeline([xplane.parse_space(plane("/host:CPU", lines))]).threads
-    found = main_thread.find_main_thread(threads)
+    found = host_threads.find_main_thread(threads)
     assert found is not None
     assert found.label == label
 
@@ -175,7 +175,7 @@ def test_the_main_thread_is_known_by_its_calls(label: str) -> None:
 def test_a_pool_is_no_main_thread() -> None:
     lines = {"tf_Compute/1": [("EagerLocalExecute: AddV2", i * 1.0, 0.5) for i in range(30)]}
     assert (
-        main_thread.find_main_thread(timeline.read_timeline([xplane.parse_space(plane("/host:CPU", lines))]).threads)
+        host_threads.find_main_thread(timeline.read_timeline([xplane.parse_space(plane("/host:CPU", lines))]).threads)
         is None
     )
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from slowtrain.columns.spans import Event, Name, Spans
-from slowtrain.recording import framework_lines, reader
+from slowtrain.recording import reader
 
 RECORDED = Path(__file__).parents[3] / "shared/traces/tf-h200"
 on_gpu = pytest.mark.skipif(not RECORDED.exists(), reason="../shared/traces/tf-h200 is absent")
@@ -31,7 +31,7 @@ MINE = "/home/me/train.py"
     ],
 )
 def test_what_is_a_frameworks(file: str | None, framework: bool) -> None:
-    assert framework_lines.is_framework_file(file) is framework
+    assert reader.is_framework_file(file) is framework
 
 
 def test_rows_that_are_only_lines_go_and_others_lose_theirs() -> None:
@@ -42,7 +42,7 @@ def test_rows_that_are_only_lines_go_and_others_lose_theirs() -> None:
         "over": [["a/Mul", OPS, 1221], ["b/Mul", MINE, 4]],
         "loops": [["while", OPS, 1221, 40, None]],
     }
-    found = framework_lines.without_framework_lines({"nth": 1, "graph": graph})
+    found = reader.without_framework_lines({"nth": 1, "graph": graph})
     assert found["graph"] == {
         "ops": 9,
         "lines_lost": [900, 800],
@@ -51,7 +51,7 @@ def test_rows_that_are_only_lines_go_and_others_lose_theirs() -> None:
         "over": [["a/Mul", None, 0], ["b/Mul", MINE, 4]],
         "loops": [["while", None, 0, 40, None]],
     }
-    assert framework_lines.without_framework_lines({"nth": 1, "graph": None}) == {"nth": 1, "graph": None}
+    assert reader.without_framework_lines({"nth": 1, "graph": None}) == {"nth": 1, "graph": None}
 
 
 def test_ops_without_a_line_are_of_the_lines_sampled_while_they_were_traced() -> None:
@@ -61,11 +61,11 @@ def test_ops_without_a_line_are_of_the_lines_sampled_while_they_were_traced() ->
     none = np.zeros(6, dtype=np.int64)
     samples = Spans(start, start, np.array([0, 0, 0, 1, 2, 1]), none, none)
     graph = {"lines": [[OPS, 1221, 900, 800]]}
-    data = framework_lines.without_framework_lines({"graph": graph, "trace_ns": 60_000_000, "site": [MINE, 22]})
-    found = framework_lines.with_sampled_lines(Event("trace", "step", 0.0, 100.0, data), names, samples)
+    data = reader.without_framework_lines({"graph": graph, "trace_ns": 60_000_000, "site": [MINE, 22]})
+    found = reader.with_sampled_lines(Event("trace", "step", 0.0, 100.0, data), names, samples)
     assert found.data["graph"]["lines"] == [[MINE, 15, 675, 600], [MINE, 16, 225, 200]]
     told = Event("trace", "step", 0.0, 100.0, {"graph": {"lines": []}, "trace_ns": 60_000_000})
-    assert framework_lines.with_sampled_lines(told, names, samples) is told
+    assert reader.with_sampled_lines(told, names, samples) is told
 
 
 @on_gpu

@@ -14,8 +14,9 @@ from slowtrain.columns.spans import Event, Name, Spans
 from slowtrain.columns.steps import Steps
 from slowtrain.model import Place
 from slowtrain.trace import Trace
-from slowtrain.trace.loading.drawn_trace import parse_drawing
-from slowtrain.trace.signals.memory import growth_suspects, memory_growth
+from slowtrain.trace.signals import growth_suspects, memory_growth
+
+from ..drawn_trace import parse_drawing  # noqa: TID252  tests are no package
 
 STEPS, STEP_MS, SAMPLES = 2000, 10.0, 240
 MB = 1e6

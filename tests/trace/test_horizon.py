@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from slowtrain.profile.activity import reading_horizon, timeline
+from slowtrain.profile import timeline
 from slowtrain.profile.format import time_range, xplane
 
 from .messages import event, nested, number, space, trace
@@ -32,14 +32,14 @@ def large(count: int) -> bytes:
 
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reading_horizon, "MAX_TIMELINE_EVENTS", 15_000)
-    monkeypatch.setattr(reading_horizon, "MAX_SHORT_LINE_BYTES", 10_000)
+    monkeypatch.setattr(timeline, "MAX_TIMELINE_EVENTS", 15_000)
+    monkeypatch.setattr(timeline, "MAX_SHORT_LINE_BYTES", 10_000)
 
 
 @pytest.mark.usefixtures("small")
 def test_so_much_is_read_as_fits() -> None:
     found = xplane.parse_space(large(20_000))
-    far = reading_horizon.find_horizon(lines(found))
+    far = timeline.find_horizon(lines(found))
     assert far is not None
     assert far.events == pytest.approx(60_000, rel=0.05)
     assert far.end_ps == pytest.approx(40_000 * MS, rel=0.05)
@@ -51,11 +51,9 @@ def test_so_much_is_read_as_fits() -> None:
 
 @pytest.mark.usefixtures("small")
 def test_what_fits_is_read_whole() -> None:
-    assert reading_horizon.find_horizon(lines(xplane.parse_space(large(4_000)))) is None
-    assert (
-        reading_horizon.find_horizon(lines(xplane.parse_space(large(4_900)))) is None
-    )  # looked into, and found small enough
-    assert reading_horizon.find_horizon([]) is None
+    assert timeline.find_horizon(lines(xplane.parse_space(large(4_000)))) is None
+    assert timeline.find_horizon(lines(xplane.parse_space(large(4_900)))) is None  # looked into, and found small enough
+    assert timeline.find_horizon([]) is None
 
 
 @pytest.mark.usefixtures("small")
@@ -63,7 +61,7 @@ def test_lines_that_hold_no_events_of_the_usual_kind_are_no_obstacle() -> None:
     found = xplane.parse_space(
         space(nested(3, *(nested(4, b"\xff" * 90) for _ in range(5_000))), nested(3, b"\x22\x00" * 200_000))
     )
-    assert reading_horizon.find_horizon(lines(found)) is None
+    assert timeline.find_horizon(lines(found)) is None
 
 
 @pytest.mark.parametrize("name", ["tf-input-per-element", "tf-host-eager", "jax-eager"])
@@ -81,9 +79,7 @@ def _same_as_its_cut(monkeypatch: pytest.MonkeyPatch, data: bytes) -> None:
     until_ps = int((whole.start_ms + whole.end_ms) / 2 * MS)
     smaller = xplane.parse_space(time_range.cut_profile(data, -MS, until_ps).data)
     expected = timeline.read_timeline([smaller])
-    monkeypatch.setattr(
-        reading_horizon, "find_horizon", lambda *_: reading_horizon.Horizon(until_ps, 2 * until_ps, 7_000_000)
-    )
+    monkeypatch.setattr(timeline, "find_horizon", lambda *_: timeline.Horizon(until_ps, 2 * until_ps, 7_000_000))
     told = timeline.read_timeline([xplane.parse_space(data)])
     assert any("7 million events" in note and "slowtrain cut" in note for note in told.notes)
     later = (smaller.origin_ns - xplane.parse_space(data).origin_ns) / 1e6  # its own clock may begin later

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from slowtrain.profile.summaries import window_ops
-from slowtrain.trace.loading.drawn_trace import parse_drawing
-from slowtrain.trace.signals.input.input_feed import profiled_op_ms
+from slowtrain.trace.signals.input_feed import profiled_op_ms
 
+from ..drawn_trace import parse_drawing  # noqa: TID252  tests are no package
 from .messages import entry, event, nested, number, space
 
 MS = 1_000_000_000  # picoseconds

@@ -11,10 +11,10 @@ import pytest
 
 from slowtrain.checkup.headline import headline_and_notes, verdict_kind
 from slowtrain.diagnose import diagnose_trace
-from slowtrain.profile.activity import timeline
-from slowtrain.profile.activity.device_activity import D2D, D2H, H2D, KERNEL, MEMSET, activity_kind
+from slowtrain.profile import timeline
+from slowtrain.profile.device_activity import D2D, D2H, H2D, KERNEL, MEMSET, activity_kind
 from slowtrain.profile.format import xplane
-from slowtrain.profile.waits import missing_data
+from slowtrain.profile.summaries import missing_data
 from slowtrain.trace import Trace
 from slowtrain.trace.loading import profile_trace
 

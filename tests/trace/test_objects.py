@@ -9,9 +9,10 @@ import pytest
 from slowtrain.causes.memory.host_leak import HostLeak
 from slowtrain.model import Evidence, Place
 from slowtrain.trace import Trace
-from slowtrain.trace.loading.drawn_trace import parse_drawing
-from slowtrain.trace.signals.memory import kept_objects
-from slowtrain.trace.signals.memory.memory_growth import GrowthUnit
+from slowtrain.trace.signals import growth_suspects
+from slowtrain.trace.signals.memory_growth import GrowthUnit
+
+from ..drawn_trace import parse_drawing  # noqa: TID252  tests are no package
 
 LOOK = '@event window name=objects start=2000 end=2060 data={"tracked":400000,"collects":true,"steps":100,"types":%s}'
 ONE_LOOK = '@event window name=objects start=2000 end=2060 data={"tracked":400000,"collects":true}'
@@ -35,14 +36,16 @@ def run(*notes: str, by: int = 3_000_000, collected: bool = True) -> Trace:
 
 
 def test_types_that_grew_most_are_told_with_the_line_that_makes_them() -> None:
-    found = kept_objects.find_kept_objects(run(LOOK % NODES, TRACED % '[["/x/train.py",9,true,14000000,400]]'), 750_000)
+    found = growth_suspects.find_kept_objects(
+        run(LOOK % NODES, TRACED % '[["/x/train.py",9,true,14000000,400]]'), 750_000
+    )
     assert found is not None
     assert [(k.name, k.per_step) for k in found.kinds] == [("__main__.Node", 25.0), ("dict", 26.0)], "cells grew slower"
     assert [(m.place, m.bytes_per_step, m.users) for m in found.lines] == [(Place("/x/train.py", 9), 700_000.0, True)]
     said = found.said(THOUSAND)
     assert said.startswith("`Node`: 9,000 objects, 25 a step more; `dict`: 90,000 objects, 26 a step more; ")
     assert "700 kB a step allocated and kept at train.py:9 (in 20 steps, " in said
-    assert found.numbers() == {kept_objects.OBJECTS_KEY: 25.0, kept_objects.MADE_KEY: 700_000.0}
+    assert found.numbers() == {growth_suspects.OBJECTS_KEY: 25.0, growth_suspects.MADE_KEY: 700_000.0}
 
 
 @pytest.mark.parametrize(
@@ -62,11 +65,11 @@ def test_types_that_grew_most_are_told_with_the_line_that_makes_them() -> None:
     ],
 )
 def test_what_is_too_little_for_the_growth_is_not_told(notes: tuple[str, ...], told: bool) -> None:
-    assert (kept_objects.find_kept_objects(run(LOOK % "[]", *notes), 750_000) is not None) is told
+    assert (growth_suspects.find_kept_objects(run(LOOK % "[]", *notes), 750_000) is not None) is told
 
 
 def test_a_librarys_line_is_told_and_is_no_place_of_the_scripts() -> None:
-    found = kept_objects.find_kept_objects(
+    found = growth_suspects.find_kept_objects(
         run(LOOK % "[]", TRACED % '[["/lib/parts.py",40,false,14000000,400]]'), 750_000
     )
     assert found is not None

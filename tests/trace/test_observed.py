@@ -10,11 +10,10 @@ import pytest
 
 from slowtrain.causes.host.retracing import Retracing
 from slowtrain.model import Category, Signal
-from slowtrain.profile.activity import timeline
+from slowtrain.profile import timeline
 from slowtrain.profile.format import xplane
-from slowtrain.profile.steps.profile_steps import StepTimes
-from slowtrain.profile.summaries import tfdata_pipelines, tfdata_stages
-from slowtrain.profile.waits import host_activity
+from slowtrain.profile.profile_steps import StepTimes
+from slowtrain.profile.summaries import host_activity, tfdata_pipelines, tfdata_stages
 from slowtrain.trace import Trace
 from slowtrain.trace.loading import profile_trace
 

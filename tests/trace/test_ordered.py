@@ -6,7 +6,7 @@ import warnings
 
 import numpy as np
 
-from slowtrain.columns.array_statistics import median_value, quantile
+from slowtrain.columns.arrays import median_value, quantile
 
 
 def test_median_and_quantile() -> None:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slowtrain.errors import InputError
-from slowtrain.trace.pipelines import iterator_counters, merged_readings
+from slowtrain.trace.loading import iterator_counters
 
 pytestmark = pytest.mark.fuzz
 
@@ -82,7 +82,7 @@ def test_damaged_models(model: bytes, data: st.DataObject) -> None:
 def test_models_of_any_shape(several: list[bytes]) -> None:
     """Nodes that name each other in a circle, that come and go between readings, with figures of any size."""
     readings = [iterator_counters.read_counters(one) for one in several]
-    found = merged_readings.merge_iterators((), [(readings, 1.0)], keras=False)
+    found = iterator_counters.merge_iterators((), [(readings, 1.0)], keras=False)
     assert found.batches >= 0
     assert len(found.stages()) <= 3 * len(found.nodes) + 1
     for node in found.nodes:

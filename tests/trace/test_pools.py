@@ -9,7 +9,7 @@ import pytest
 from slowtrain.diagnose import diagnose_trace
 from slowtrain.model import Signal
 from slowtrain.profile.format import xplane
-from slowtrain.profile.summaries import allocator_pools
+from slowtrain.profile.summaries import device_summary
 from slowtrain.trace.loading import profile_trace
 
 TRACES = Path(__file__).parents[3] / "shared" / "traces"
@@ -23,7 +23,7 @@ def _there(name: str) -> Path:
 
 
 def test_eight_gpus_of_16_gib() -> None:
-    found = allocator_pools.read_pools([xplane.read_space(_there("tf-v100-bert/worker-0.xplane.pb"))])
+    found = device_summary.read_pools([xplane.read_space(_there("tf-v100-bert/worker-0.xplane.pb"))])
     four = found["GPU_4_bfc"]
     assert four["limit_bytes"] == 15_477_102_400
     assert four["in_use_bytes"] == 6_208_853_760 <= four["peak_bytes"]
@@ -35,4 +35,4 @@ def test_eight_gpus_of_16_gib() -> None:
 
 
 def test_a_profile_without_memory_events_tells_nothing() -> None:
-    assert allocator_pools.read_pools([xplane.read_space(_there("tpu/tpu-inference.xplane.pb"))]) == {}
+    assert device_summary.read_pools([xplane.read_space(_there("tpu/tpu-inference.xplane.pb"))]) == {}

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from slowtrain.errors import InputError
-from slowtrain.profile import discovery
+from slowtrain.profile import profile_files
 from slowtrain.profile.format import xplane
 
 TRACES = Path(__file__).parents[2].parent / "shared" / "traces"
@@ -31,7 +31,7 @@ def session(log: Path, name: str, *hosts: str, modified_s: float = 1e9) -> Path:
 
 def refusal(path: Path) -> str:
     with pytest.raises(InputError) as caught:
-        discovery.find_sessions(path)
+        profile_files.find_sessions(path)
     assert "\n" not in str(caught.value)
     return str(caught.value)
 
@@ -42,7 +42,7 @@ def refusal(path: Path) -> str:
 @pytest.mark.parametrize("name", ["host.xplane.pb", "host.xplane.pb.gz", "saved by hand.pb", "anything"])
 def test_a_file_is_a_session_of_one_host_whatever_its_name(tmp_path: Path, name: str) -> None:
     file = make(tmp_path / name)
-    assert discovery.find_sessions(file) == [discovery.Session(name, tmp_path, (file,))]
+    assert profile_files.find_sessions(file) == [profile_files.Session(name, tmp_path, (file,))]
 
 
 @pytest.mark.parametrize(
@@ -50,7 +50,7 @@ def test_a_file_is_a_session_of_one_host_whatever_its_name(tmp_path: Path, name:
 )
 def test_every_folder_that_leads_to_a_session_will_do(tmp_path: Path, given: str) -> None:
     folder = session(tmp_path / "run" / "train", "2026_01_31_12_00_00", "worker-1", "worker-0")
-    (found,) = discovery.find_sessions(tmp_path / given)
+    (found,) = profile_files.find_sessions(tmp_path / given)
     assert (found.name, found.folder) == (folder.name, folder)
     assert [file.name for file in found.files] == ["worker-0.xplane.pb", "worker-1.xplane.pb"]
 
@@ -59,33 +59,33 @@ def test_the_newest_comes_first_by_the_time_in_the_name_even_if_the_files_were_c
     session(tmp_path / "a", "2026_01_31_12_00_00", modified_s=1.9e9)
     session(tmp_path / "b", "2026_02_01_09_30_00", modified_s=1.8e9)
     session(tmp_path / "a", "2025_12_31_23_59_59", modified_s=2.0e9)
-    names = [s.name for s in discovery.find_sessions(tmp_path)]
+    names = [s.name for s in profile_files.find_sessions(tmp_path)]
     assert names == ["2026_02_01_09_30_00", "2026_01_31_12_00_00", "2025_12_31_23_59_59"]
 
 
 def test_sessions_with_names_of_the_users_own_go_by_their_files(tmp_path: Path) -> None:
     for name, modified_s in (("healthy", 3e8), ("slow", 5e8), ("2026_99_99_12_00_00", 4e8)):
         session(tmp_path, name, modified_s=modified_s)
-    assert [s.name for s in discovery.find_sessions(tmp_path)] == ["slow", "2026_99_99_12_00_00", "healthy"]
+    assert [s.name for s in profile_files.find_sessions(tmp_path)] == ["slow", "2026_99_99_12_00_00", "healthy"]
 
 
 def test_what_lies_beside_a_profile_is_no_host(tmp_path: Path) -> None:
     folder = session(tmp_path, "s", "host")
     for name in ("ALL_HOSTS.op_stats.pb", "host.trace.json.gz", "host.hlo_proto.pb", ".host.xplane.pb.part"):
         make(folder / name)
-    assert [file.name for file in discovery.find_sessions(tmp_path)[0].files] == ["host.xplane.pb"]
+    assert [file.name for file in profile_files.find_sessions(tmp_path)[0].files] == ["host.xplane.pb"]
 
 
 def test_a_gzipped_copy_is_not_a_second_host(tmp_path: Path) -> None:
     folder = session(tmp_path, "s", "a")
     make(folder / "a.xplane.pb.gz")
     make(folder / "b.xplane.pb.gz")
-    assert [file.name for file in discovery.find_sessions(tmp_path)[0].files] == ["a.xplane.pb", "b.xplane.pb.gz"]
+    assert [file.name for file in profile_files.find_sessions(tmp_path)[0].files] == ["a.xplane.pb", "b.xplane.pb.gz"]
 
 
 def test_the_folder_one_is_in_has_a_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(session(tmp_path, "here"))
-    assert [s.name for s in discovery.find_sessions(Path())] == ["here"]
+    assert [s.name for s in profile_files.find_sessions(Path())] == ["here"]
 
 
 # ---- bounds -----------------------------------------------------------------------------------------------------
@@ -105,22 +105,22 @@ LAYOUTS = {  # where TensorBoard, SageMaker's debugger and Vertex AI put profile
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_profiles_are_found_however_deep_they_lie(tmp_path: Path, layout: str) -> None:
     make(tmp_path / LAYOUTS[layout] / "algo-1.xplane.pb")
-    (found,) = discovery.find_sessions(tmp_path)
+    (found,) = profile_files.find_sessions(tmp_path)
     assert found.folder == tmp_path / LAYOUTS[layout]
 
 
 def test_where_the_looking_ends_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(discovery, "MAX_ENTRIES", 20)
+    monkeypatch.setattr(profile_files, "MAX_ENTRIES", 20)
     found = session(tmp_path / "a", "s")
     for i in range(30):
         make(tmp_path / "a" / "images" / f"{i}.png")
         make(tmp_path / "b" / f"{i}.png")
-    looked = discovery.search_sessions(found.parent.parent)
+    looked = profile_files.search_sessions(found.parent.parent)
     assert len(looked.sessions) == 1
     assert not looked.notes
     assert "among the first 20 files and folders" in refusal(tmp_path)
     make(tmp_path / "0.xplane.pb")
-    looked = discovery.search_sessions(tmp_path)
+    looked = profile_files.search_sessions(tmp_path)
     assert [s.folder for s in looked.sessions] == [tmp_path]
     assert looked.notes == ("only the first 20 files and folders were searched: there may be newer profiles",)
 
@@ -128,7 +128,7 @@ def test_where_the_looking_ends_is_said(tmp_path: Path, monkeypatch: pytest.Monk
 def test_other_profiles_are_named_beside_the_newest(tmp_path: Path) -> None:
     for year in range(2020, 2026):
         session(tmp_path / str(year), f"{year}_01_01_00_00_00")
-    said = discovery.other_sessions_note(discovery.find_sessions(tmp_path))
+    said = profile_files.other_sessions_note(profile_files.find_sessions(tmp_path))
     assert said.startswith("this is the newest of 6 profiles, 2025_01_01_00_00_00; --list shows the others (")
     assert "2024_01_01_00_00_00" in said
     assert "2 more" in said
@@ -138,7 +138,7 @@ def test_links_and_other_forms_beside_a_profile_are_told(tmp_path: Path) -> None
     folder = session(tmp_path, "s")
     (folder / "b.xplane.pb").symlink_to(folder / "host.xplane.pb")
     make(tmp_path / "viewed" / "host.trace.json.gz")
-    links, viewed = discovery.search_sessions(tmp_path).notes
+    links, viewed = profile_files.search_sessions(tmp_path).notes
     assert links == "links to profiles are not followed: 1"
     assert viewed.startswith("folders that contain only a trace viewer's JSON are left out: ")
 
@@ -146,20 +146,20 @@ def test_links_and_other_forms_beside_a_profile_are_told(tmp_path: Path) -> None
 def test_a_trace_viewers_json_counts_where_nothing_else_is_there(tmp_path: Path) -> None:
     for name in ("host.trace.json.gz", "host.trace.json"):
         make(tmp_path / "s" / name)
-    assert [f.name for s in discovery.find_sessions(tmp_path) for f in s.files] == ["host.trace.json"]
+    assert [f.name for s in profile_files.find_sessions(tmp_path) for f in s.files] == ["host.trace.json"]
 
 
 def test_links_are_not_followed(tmp_path: Path) -> None:
     folder = session(tmp_path / "log", "s")
     (folder / "round").symlink_to(tmp_path / "log", target_is_directory=True)
-    assert len(discovery.find_sessions(tmp_path / "log")) == 1
+    assert len(profile_files.find_sessions(tmp_path / "log")) == 1
     make(tmp_path / "linked" / "note.txt")
     (tmp_path / "linked" / "a.xplane.pb").symlink_to(folder / "host.xplane.pb")
     assert "links, which are not followed" in refusal(tmp_path / "linked")
     # But what the user names is what the user means.
     (tmp_path / "link").symlink_to(tmp_path / "log", target_is_directory=True)
-    assert len(discovery.find_sessions(tmp_path / "link")) == 1
-    assert len(discovery.find_sessions(tmp_path / "linked" / "a.xplane.pb")) == 1
+    assert len(profile_files.find_sessions(tmp_path / "link")) == 1
+    assert len(profile_files.find_sessions(tmp_path / "linked" / "a.xplane.pb")) == 1
 
 
 def test_hidden_folders_are_not_entered(tmp_path: Path) -> None:
@@ -210,20 +210,20 @@ def test_a_folder_that_may_not_be_read(tmp_path: Path) -> None:
 def test_byte_identical_files_are_one_host(tmp_path: Path) -> None:
     contents = {"a": b"one", "b": b"two", "c": b"one", "d": b"longer", "e": b"one", "f": b"two"}
     at = {name: make(tmp_path / name, content) for name, content in contents.items()}
-    kept, dropped = discovery.distinct_files(at.values())
+    kept, dropped = profile_files.distinct_files(at.values())
     assert kept == [at["a"], at["b"], at["d"]]
     assert dropped == [(at["c"], at["a"]), (at["e"], at["a"]), (at["f"], at["b"])]
 
 
 def test_files_of_different_sizes_are_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(discovery, "_file_sha256", lambda file: pytest.fail(f"{file} was read"))
+    monkeypatch.setattr(profile_files, "_file_sha256", lambda file: pytest.fail(f"{file} was read"))
     files = [make(tmp_path / name, content) for name, content in (("a", b"1"), ("b", b"22"))]
-    assert discovery.distinct_files(files) == (files, [])
+    assert profile_files.distinct_files(files) == (files, [])
 
 
 def test_a_host_that_vanishes_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="cannot be read"):
-        discovery.distinct_files([tmp_path / "absent"])
+        profile_files.distinct_files([tmp_path / "absent"])
 
 
 # ---- other files, as the reader of profiles meets them ------------------------------------------------------------

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from slowtrain.checkup.sections import device_use as page
-from slowtrain.trace.loading.drawn_trace import parse_drawing
-from slowtrain.trace.signals.device import achieved_rates
+from slowtrain.trace.signals.device import tensor_cores
 
+from ..drawn_trace import parse_drawing  # noqa: TID252  tests are no package
 from .messages import trace as real
 
 CARD = 'facts={"compute_cap_major":7,"compute_cap_minor":0,"memory_bandwidth":900000000000}'
@@ -20,7 +20,7 @@ def of(ops: str, facts: str = CARD, kind: str = "GPU") -> dict[str, tuple[float,
     @fact profile=true devices=[{{"kind":"GPU"}}]
     @device kind={kind} busy=10 ms=10 ops={ops} {facts}
     """
-    return {r.what: (r.per_second, r.peak) for r in achieved_rates.device_rates(parse_drawing(drawing))}
+    return {r.what: (r.per_second, r.peak) for r in tensor_cores.device_rates(parse_drawing(drawing))}
 
 
 @pytest.mark.parametrize(

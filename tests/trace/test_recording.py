@@ -74,12 +74,12 @@ def test_the_log_left_behind_is_read(tmp_path: Path) -> None:
 def test_a_log_on_a_disk_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The first look fails as it does there; tests may run as root, whom no permission stops."""
     store = make(tmp_path / "run", close=False)
-    real = reader._connect_readonly
+    real = reader.connect_readonly
 
     def connect(folder: Path) -> object:
         return _Unwritable() if folder == tmp_path / "run" else real(folder)
 
-    monkeypatch.setattr(reader, "_connect_readonly", connect)
+    monkeypatch.setattr(reader, "connect_readonly", connect)
     assert len(recording_trace.load_recording(tmp_path / "run").steps) == 40
     store.close()
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from slowtrain.model import Place
-from slowtrain.trace.loading.drawn_trace import DRAWN_FILE, parse_drawing
 from slowtrain.trace.signals.host import checkpoint_time
+
+from ..drawn_trace import DRAWN_FILE, parse_drawing  # noqa: TID252  tests are no package
 
 LOOP = r"""
     step     1111111111

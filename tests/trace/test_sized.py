@@ -10,7 +10,8 @@ import pytest
 
 from slowtrain.columns.input_pipeline import Pipeline, WrittenDataset
 from slowtrain.trace.loading import recording_trace
-from slowtrain.trace.loading.drawn_trace import parse_drawing
+
+from ..drawn_trace import parse_drawing  # noqa: TID252  tests are no package
 
 IMAGE = {"shape": [1, 24, 24, 1], "dtype": "float32", "bytes": 4}
 

@@ -15,9 +15,10 @@ from slowtrain.causes.memory.host_leak import HostLeak
 from slowtrain.model import Category, Evidence
 from slowtrain.script.locations import planned_steps
 from slowtrain.trace import Trace
-from slowtrain.trace.loading.drawn_trace import parse_drawing
 from slowtrain.trace.signals.drift import step_growth
-from slowtrain.trace.signals.memory.memory_growth import MemorySlope
+from slowtrain.trace.signals.memory_growth import MemorySlope
+
+from ..drawn_trace import parse_drawing  # noqa: TID252  tests are no package
 
 STEPS = 800
 

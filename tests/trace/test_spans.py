@@ -10,9 +10,9 @@ from slowtrain.columns.spans import Event, Name, Spans
 from slowtrain.columns.steps import Steps
 from slowtrain.model import Place
 from slowtrain.trace import Trace
-from slowtrain.trace.signals.host import user_loop
+from slowtrain.trace.signals.host import host_work
 from slowtrain.trace.signals.host.host_work import is_in_callback
-from slowtrain.trace.signals.series.step_trend import _group_medians
+from slowtrain.trace.signals.step_trend import _group_medians
 
 moments = st.lists(st.integers(0, 50).map(float), max_size=20).map(sorted)
 
@@ -45,8 +45,8 @@ def test_spans_of_wanted_lines_in_a_step(names: list[int], lines: set[int]) -> N
         lanes={"readback": Spans(start, start + 0.5, number, number, number)},
     )
     counted = [n for n in names if (site := sites[n]) is not None and site[1] in lines]
-    assert user_loop.spans_per_step(trace, "readback", [Place("a.py", line) for line in lines]) == len(counted)
-    assert user_loop.spans_per_step(trace, "readback") == len(names)
+    assert host_work.spans_per_step(trace, "readback", [Place("a.py", line) for line in lines]) == len(counted)
+    assert host_work.spans_per_step(trace, "readback") == len(names)
 
 
 @given(st.lists(st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=9), min_size=1, max_size=9))

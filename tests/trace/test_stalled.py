@@ -12,8 +12,9 @@ from slowtrain.causes.drift.stalls import Stalls
 from slowtrain.columns.arrays import Floats
 from slowtrain.columns.spans import Event
 from slowtrain.trace import Trace
-from slowtrain.trace.loading.drawn_trace import parse_drawing
 from slowtrain.trace.signals.host import stalls
+
+from ..drawn_trace import parse_drawing  # noqa: TID252  tests are no package
 
 DUMPED, PASS = 60, 128  # steps from one file to the next, and from one pass over the data to the next
 LOOP = """

@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from slowtrain.trace.loading import recording_trace
-from slowtrain.trace.loading.drawn_trace import parse_drawing
 from slowtrain.trace.signals.host import start_parts
+
+from ..drawn_trace import parse_drawing  # noqa: TID252  tests are no package
 
 RECORDED = Path(__file__).parents[3] / "shared/traces/tf-h200"
 on_gpu = pytest.mark.skipif(not RECORDED.exists(), reason="../shared/traces/tf-h200 is absent")

@@ -12,7 +12,7 @@ from slowtrain.columns.spans import Event
 from slowtrain.recording.store import STOPPED_EVENT, SUSPEND_LANE
 from slowtrain.trace import Trace
 from slowtrain.trace.loading import recording_trace
-from slowtrain.trace.run_division import stop_periods
+from slowtrain.trace.run_division import step_disturbances
 from slowtrain.trace.signals.host import stalls
 
 MS, STEPS, EACH, LONG = 1_000_000, 300, 10, 2_000
@@ -57,8 +57,8 @@ def test_the_same_without_a_stop_are_stalls(tmp_path: Path, inside: bool) -> Non
 
 def test_a_machine_that_slept_lost_no_time_here() -> None:
     slept = Event("suspend", "machine asleep", 500.0, 500.0, {"slept_s": 3600.0})
-    assert np.size(stop_periods.stopped_times([slept])[0]) == 0
-    assert list(stop_periods.stop_notes([slept])) == [
+    assert np.size(step_disturbances.stopped_times([slept])[0]) == 0
+    assert list(step_disturbances.stop_notes([slept])) == [
         "the machine slept for 3,600 s, which no time in this report includes: its clock stood still"
     ]
-    assert list(stop_periods.stop_notes([])) == []
+    assert list(step_disturbances.stop_notes([])) == []

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from slowtrain.columns.device import Device
-from slowtrain.profile import op_shapes
-from slowtrain.profile.op_shapes import Operand
+from slowtrain.profile import device_activity
+from slowtrain.profile.device_activity import Operand
 from slowtrain.trace import Trace
 from slowtrain.trace.signals.device import tensor_cores
 
@@ -82,7 +82,7 @@ def test_a_tpu_is_no_gpu() -> None:
     ],
 )  # fmt: skip
 def test_shapes_are_read_from_annotations(text: str, inputs: tuple[Operand, ...]) -> None:
-    assert op_shapes.parse_operands(text) == inputs
+    assert device_activity.parse_operands(text) == inputs
 
 
 @pytest.mark.parametrize(

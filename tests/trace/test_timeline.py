@@ -11,15 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slowtrain.columns import intervals
-from slowtrain.profile import framework_names
-from slowtrain.profile.activity import timeline
-from slowtrain.profile.activity.device_activity import D2H, H2D, KERNEL, Activities
-from slowtrain.profile.activity.host_threads import HostThread
-from slowtrain.profile.activity.timeline import ProfiledDevice, Timeline
+from slowtrain.profile import host_reasons, profile_steps, timeline
+from slowtrain.profile.device_activity import D2H, H2D, KERNEL, Activities
 from slowtrain.profile.format import xplane
-from slowtrain.profile.steps import profile_steps
-from slowtrain.profile.summaries import window_ops
-from slowtrain.profile.waits import idle_reasons, step_division
+from slowtrain.profile.host_threads import HostThread
+from slowtrain.profile.summaries import idle_reasons, step_division, window_ops
+from slowtrain.profile.timeline import ProfiledDevice, Timeline
 from slowtrain.trace.loading import profile_trace
 
 from .messages import entry, event, nested, number
@@ -54,10 +51,10 @@ def thread(
     """Spans ``(start, end, name)``, whose reasons the table of names gives; launches ``(start, end, correlation)``."""
     spans = tuple(sorted(spans))
     texts = tuple(dict.fromkeys(name for _, _, name in spans)) or ("",)
-    reasons = [framework_names.host_reason(name) for _, _, name in spans]
+    reasons = [host_reasons.host_reason(name) for _, _, name in spans]
     return HostThread(
         label, "", floats([s[0] for s in spans]), floats([s[1] for s in spans]),
-        ints([framework_names.REASONS.index(r) if r else -1 for r in reasons]),
+        ints([host_reasons.REASONS.index(r) if r else -1 for r in reasons]),
         ints([texts.index(s[2]) for s in spans]), texts,
         (floats([c[0] for c in launches]), floats([c[1] for c in launches]), ints([c[2] for c in launches]),
          ints([0] * len(launches))),
@@ -166,7 +163,7 @@ def test_a_program_that_calls_python_waits_for_what_the_host_computes() -> None:
     main = thread("python/1", *spans, launches=((0, 0.1, 1), (7, 7.98, 2)))
     told = np.where(
         main.name == main.texts.index("pure_callback.1"),
-        framework_names.REASONS.index(framework_names.HOST_OP_REASON),
+        host_reasons.REASONS.index(host_reasons.HOST_OP_REASON),
         main.reason,
     )
     assert waits(gpu, replace(main, reason=told)) == {"host-op": 5.0, "dispatch": 1.0}

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from slowtrain.columns.spans import Event
-from slowtrain.trace.loading import damaged_files
+from slowtrain.trace.loading import side_files
 
 PROFILE = Path(__file__).parent / "recorded" / "gpu-healthy.xplane.pb.gz"
 
@@ -34,7 +34,7 @@ def test_a_profile_that_cannot_be_read_is_named(tmp_path: Path, part: float | No
     data = whole()
     events = window(tmp_path, None if part is None else data[: int(part * len(data))])
     before: dict[str, Any] = {"notes": ["before"], "windows": True}
-    found = damaged_files.with_damage_notes(tmp_path, events, before)
+    found = side_files.with_damage_notes(tmp_path, events, before)
     if not said:
         assert found == before
         return
@@ -43,7 +43,7 @@ def test_a_profile_that_cannot_be_read_is_named(tmp_path: Path, part: float | No
 
 
 def test_what_is_no_profile_at_all_is_damaged(tmp_path: Path) -> None:
-    assert damaged_files.with_damage_notes(tmp_path, window(tmp_path, b"<html></html>"), {})["unread"] == (
+    assert side_files.with_damage_notes(tmp_path, window(tmp_path, b"<html></html>"), {})["unread"] == (
         "window-1 is damaged",
     )
 
@@ -54,6 +54,6 @@ def test_what_is_no_profile_at_all_is_damaged(tmp_path: Path) -> None:
 def test_a_broken_launch_is_noted(tmp_path: Path, text: str | None, noted: bool) -> None:
     if text is not None:
         (tmp_path / "launch.json").write_text(text)
-    found = damaged_files.with_damage_notes(tmp_path, (), {})
+    found = side_files.with_damage_notes(tmp_path, (), {})
     assert any("launch.json cannot be read" in note for note in found.get("notes", ())) is noted
     assert "unread" not in found or not found["unread"]

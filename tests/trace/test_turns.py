@@ -15,8 +15,8 @@ from slowtrain.recording.store import Store
 from slowtrain.trace import Trace
 from slowtrain.trace.loading import recording_trace
 from slowtrain.trace.run_division.recording_steps import ELEMENTS_SOURCE
-from slowtrain.trace.signals.host.host_work import source_tree
 from slowtrain.trace.signals.host.retraces import first_traces_by_definition, traces_by_function
+from slowtrain.trace.signals.host.source_lines import source_tree
 
 MS = 10**6
 TURNS = 40

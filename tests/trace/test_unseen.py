@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from slowtrain.trace import Trace
-from slowtrain.trace.loading.drawn_trace import parse_drawing
 from slowtrain.trace.signals.host.host_work import MAX_SAMPLE_GAP_MS, ms_of_samples, unsampled_ms
+
+from ..drawn_trace import parse_drawing  # noqa: TID252  tests are no package
 
 
 def looked(*samples: tuple[int, int]) -> Trace:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from slowtrain.checkup import build_checkup
 from slowtrain.columns.arrays import Floats
-from slowtrain.columns.kernels import Kernels
+from slowtrain.columns.device import Kernels
 from slowtrain.columns.steps import Steps
 from slowtrain.diagnose import diagnose_trace
 from slowtrain.errors import InputError

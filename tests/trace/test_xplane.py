@@ -188,13 +188,11 @@ def test_of_two_names_with_one_id_the_later_one_holds() -> None:
     again = entry(4, 1, "first", nested(4, b"shown")) + entry(4, 1, "later")
     plane = xplane.parse_space(space(more=again)).planes[0]
     assert plane.event_names[1] == "later"
-    assert 1 not in plane.display_names
 
 
 def test_names_of_events_and_of_statistics_are_two_tables() -> None:
     shown = entry(4, 7, "MatMul", nested(4, b"shown"), nested(5, number(1, 1), number(3, 8)))
     plane = xplane.parse_space(space(more=shown + entry(5, 7, "a statistic"))).planes[0]
-    assert plane.display_names == {7: "shown"}
     assert plane.metadata_stats(("bytes",)) == {7: {"bytes": 8}}
 
 

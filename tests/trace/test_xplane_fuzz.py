@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from slowtrain.errors import InputError
+from slowtrain.profile import profile_files
 from slowtrain.profile.format import xplane
 
 from . import mutations
@@ -68,7 +69,7 @@ def test_the_corrupt_profile_and_protobufs_of_another_kind() -> None:
 
 
 def test_a_gzip_bomb_is_declined_early(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(xplane, "MAX_UNZIPPED_BYTES", 1 << 22)
+    monkeypatch.setattr(profile_files, "MAX_UNZIPPED_BYTES", 1 << 22)
     path = tmp_path / "bomb.xplane.pb.gz"
     path.write_bytes(gzip.compress(SMALL + bytes(1 << 24)))
     with pytest.raises(InputError, match="larger than 4 MiB when unpacked"):

@@ -20,12 +20,13 @@ from slowtrain.machine.host.gpu_devices import Gpus
 from slowtrain.model.answers.crossover_result import Crossover, Fit, Range, Side, Timing
 from slowtrain.report import crossover, pages
 from slowtrain.trace import Trace
-from slowtrain.trace.loading import recording_trace, sidecar_files
-from slowtrain.trace.loading.drawn_trace import parse_drawing as drawn_trace
+from slowtrain.trace.loading import recording_trace, side_files
 from slowtrain.verify.batch_sizes import device_crossover, line_fit
 from slowtrain.verify.batch_sizes.batch_probe import BatchProbes
 from slowtrain.verify.measurement.paired_trial import Bench
 from slowtrain.verify.measurement.probe_process import Probe, Script, Treatment
+
+from ..drawn_trace import parse_drawing as drawn_trace  # noqa: TID252  tests are no package
 
 BATCHES = (8, 64, 512)
 
@@ -274,10 +275,10 @@ def test_a_picture_without_lines_has_the_measured_batches() -> None:
 
 def test_what_is_kept_with_a_recording_becomes_a_fact(tmp_path: Path) -> None:
     (tmp_path / "crossover.json").write_text(crossover.crossover_json(drawn()))
-    assert sidecar_files.read_sidecar_facts(tmp_path, {})["crossover"]["own_batch"] == 8
+    assert side_files.read_sidecar_facts(tmp_path, {})["crossover"]["own_batch"] == 8
     for bad in ("", "[1]", '{"schema": "other/1"}', "[" * 100_000):
         (tmp_path / "crossover.json").write_text(bad)
-        assert sidecar_files.read_sidecar_facts(tmp_path, {}) == {}
+        assert side_files.read_sidecar_facts(tmp_path, {}) == {}
 
 
 @pytest.mark.tensorflow

@@ -14,13 +14,14 @@ from slowtrain.errors import InputError
 from slowtrain.memory.allocation_record import AllocationRecord, AllocationRequest
 from slowtrain.model.answers.batch_sizing import Device, Point
 from slowtrain.report import sizing as report
-from slowtrain.trace.loading.drawn_trace import parse_drawing
 from slowtrain.verify.batch_sizes import batch_probe, memory_need, throughput_curve
 from slowtrain.verify.batch_sizes.batch_probe import MAX_EXTRAPOLATION_FACTOR, BatchProbes, _next_batch
 from slowtrain.verify.batch_sizes.throughput_curve import find_knee, fit_step_line
 from slowtrain.verify.measurement import probe_process
 from slowtrain.verify.measurement.paired_trial import Bench
 from slowtrain.verify.measurement.probe_process import Candidate, Probe, Script
+
+from ..drawn_trace import parse_drawing  # noqa: TID252  tests are no package
 
 CARD = Device(
     "a T4", 13627 << 20, "the memory that TensorFlow took on an unused Tesla T4, according to its own log", "card"

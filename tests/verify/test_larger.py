@@ -19,7 +19,6 @@ from slowtrain.model import Diagnosis, Edit, Effect, Evidence, Prescription, Sav
 from slowtrain.model.answers.batch_sizing import BatchCurve, Device, Point
 from slowtrain.model.answers.cure_proof import Proof
 from slowtrain.trace import Trace
-from slowtrain.trace.loading.drawn_trace import parse_drawing
 from slowtrain.trace.signals.device import batch_curve
 from slowtrain.verify.batch_sizes import throughput_curve
 from slowtrain.verify.candidates.diagnosed_probe import DiagnosedProbe
@@ -28,6 +27,8 @@ from slowtrain.verify.fix.larger_batch import MeasuredSizes
 from slowtrain.verify.measurement import probe_process
 from slowtrain.verify.measurement.paired_trial import Bench
 from slowtrain.verify.measurement.probe_process import Candidate, Probe, Script
+
+from ..drawn_trace import parse_drawing  # noqa: TID252  tests are no package
 
 CAUSE = SmallBatch.id
 CARD = Device("a T4", 13627 << 20, "its own log")

@@ -15,10 +15,10 @@ import psutil
 import pytest
 
 from slowtrain.trace.loading import recording_trace
-from slowtrain.trace.loading.drawn_trace import parse_drawing
 from slowtrain.verify.measurement import probe_process
 from slowtrain.verify.measurement.probe_process import CALLS, MAX_OUTPUT_BYTES, PROBE_ID_VARIABLE, TRAINING, Probe, Rule
 
+from ..drawn_trace import parse_drawing  # noqa: TID252  tests are no package
 from . import probing
 
 needs_tensorflow = [

@@ -157,7 +157,7 @@ def test_prescriptions_name_treatments_that_there_are() -> None:
 
 
 def _prescribed(cause: Any, drawing: str) -> Any:
-    from slowtrain.trace.loading.drawn_trace import parse_drawing
+    from ..drawn_trace import parse_drawing  # noqa: TID252  tests are no package
 
     trace = parse_drawing(drawing)
     evidence = cause.find(trace)

@@ -16,11 +16,12 @@ from hypothesis import strategies as st
 from slowtrain.errors import InputError
 from slowtrain.memory.allocation_record import AllocationRecord
 from slowtrain.memory.allocation_replay import MemoryPool
-from slowtrain.trace.loading.drawn_trace import parse_drawing
 from slowtrain.verify.batch_sizes import circumstances, limit_trials
 from slowtrain.verify.batch_sizes.batch_probe import RecordedProbe
 from slowtrain.verify.batch_sizes.circumstances import ALONE
 from slowtrain.verify.measurement.probe_process import Probe
+
+from ..drawn_trace import parse_drawing  # noqa: TID252  tests are no package
 
 POOL = MemoryPool(256 << 20, growth=True)
 

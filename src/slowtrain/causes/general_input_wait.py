@@ -13,9 +13,9 @@ from slowtrain.number_text import format_count, format_number
 from slowtrain.script.locations import source_locations
 from slowtrain.script.text.source_file import Source
 from slowtrain.trace import Trace
+from slowtrain.trace.signals import input_feed
 from slowtrain.trace.signals.host import host_work
 from slowtrain.trace.signals.host.stalls import machine_cores
-from slowtrain.trace.signals.input import input_feed
 
 READERS = ("TFRecord", "TextLine", "FixedLengthRecord", "Interleave")
 # The nearest cause for a stage, by the family of its slowest node.

@@ -17,7 +17,7 @@ from slowtrain.script.locations.edits import recorded_edits
 from slowtrain.script.locations.own_python_lines import python_lines
 from slowtrain.trace import Trace
 from slowtrain.trace.signals.device import step_bound
-from slowtrain.trace.signals.host import user_loop
+from slowtrain.trace.signals.host import host_work
 from slowtrain.trace.signals.host.host_work import LONE_CALL_MS, core_pace, distinct_places, step_places
 from slowtrain.trace.signals.host.stalls import crowding_cores
 from slowtrain.whatif import Drop, Remedy, Stretch, Supply, held_up_ms
@@ -153,7 +153,7 @@ def _dispatch_reason(trace: Trace, part: Category) -> GeneralReason:
         return GeneralReason(
             crowded.cause, crowded.title, says, gone, crowded.where, crowded.numbers, crowded.prescriptions
         )
-    calls = max(user_loop.spans_per_step(trace, "function"), 1.0)
+    calls = max(host_work.spans_per_step(trace, "function"), 1.0)
     saved = min((1 - EXECUTOR_SHARE) * trace.mean(part), calls * LONE_CALL_MS / core_pace(trace))
     # If operations compute for longer than that, a part of it overlaps with them.
     overlaps = trace.mean(Category.DEVICE) >= trace.mean(part)
@@ -209,7 +209,7 @@ def _fewer_call_cures(trace: Trace, where: Sequence[Place]) -> tuple[Prescriptio
 def _eager_reason(trace: Trace, part: Category) -> GeneralReason:
     part_words = _part_words(trace, part)
     says = f"the step runs eagerly: Python and the framework take {part_words} to start its operations one by one"
-    where = tuple(user_loop.ms_by_line(trace, "gradient")) or _step_place(trace)
+    where = tuple(host_work.ms_by_line(trace, "gradient")) or _step_place(trace)
     name = "jax.jit" if trace.on_jax else "tf.function"
     put = f"put @{name} on the function that takes the gradient and applies it"
     cure = (Prescription("edit", Effect.EQUIVALENT, put),)
@@ -232,7 +232,7 @@ def _lane_reason(
     """A function that makes the reason of a part whose spans are recorded with their lines."""
 
     def make(trace: Trace, part: Category) -> GeneralReason:
-        where = tuple(user_loop.ms_by_line(trace, lane)) or _step_place(trace)
+        where = tuple(host_work.ms_by_line(trace, lane)) or _step_place(trace)
         says = f"{verb} {_part_words(trace, part)}"
         cure = (Prescription("advice", Effect.EQUIVALENT, advice),)
         return GeneralReason(cause, title, says, {part: EXPECTED_SHARE * trace.mean(part)}, where, {}, cure)

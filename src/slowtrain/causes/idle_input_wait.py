@@ -10,9 +10,9 @@ from slowtrain.columns.input_pipeline import Node
 from slowtrain.model import Category, Place, Signal
 from slowtrain.script.locations.recorded_sources import handmade_input, is_interpreted
 from slowtrain.trace import Trace
-from slowtrain.trace.signals.drift.machine_conditions import MIN_DISK_BYTES_PER_S
+from slowtrain.trace.signals.drift.machine_conditions import MIN_DISK_BYTES_PER_S, MIN_GROWTH_PART
 from slowtrain.trace.signals.host.stalls import machine_cores
-from slowtrain.trace.signals.input.input_feed import (
+from slowtrain.trace.signals.input_feed import (
     MIN_WAIT_SHARE,
     READING_OPS,
     busy_cores,
@@ -23,7 +23,6 @@ from slowtrain.trace.signals.input.input_feed import (
     user_lines,
     user_producers,
 )
-from slowtrain.trace.signals.series.early_and_late import MIN_GROWTH_PART
 
 MIN_IDLE_SHARE = 0.4  # of the step without a working processor, although input is being made
 MIN_LEFT_SHARE = 0.02  # of a batch's time that computing keeps

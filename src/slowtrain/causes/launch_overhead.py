@@ -15,7 +15,7 @@ from slowtrain.script.fixes.models import keras_calls, xla_steps
 from slowtrain.script.locations.edits import recorded_edits
 from slowtrain.script.locations.recorded_sources import edit_project
 from slowtrain.trace import Trace
-from slowtrain.trace.signals.device import kernel_launches
+from slowtrain.trace.signals.device import step_bound
 from slowtrain.trace.signals.host.host_work import step_places
 from slowtrain.whatif import Drop
 
@@ -40,7 +40,7 @@ def find_overhead(trace: Trace, host_ms: float) -> Evidence | None:
     if busy > host_ms or device.idle.get("eager", 0.0) > device.idle.get("dispatch", 0.0):
         return None
     many, fused = saved_by_many_steps_ms(trace, device, host_ms), saved_by_fusing_ms(trace, device)
-    by = "XLA launches" if kernel_launches.are_steps_xla_compiled(trace) else "the executor launches one by one"
+    by = "XLA launches" if step_bound.are_steps_xla_compiled(trace) else "the executor launches one by one"
     return Evidence(
         f"the host takes {format_number(host_ms)} of each step's {format_number(trace.step_ms)} ms to call and "
         "launch; the device "
@@ -53,16 +53,16 @@ def find_overhead(trace: Trace, host_ms: float) -> Evidence | None:
 
 def saved_by_many_steps_ms(trace: Trace, device: Device, host_ms: float) -> float:
     """What many steps in one call save, until making input is slower."""
-    saved = host_ms - min(kernel_launches.many_steps_host_ms(trace, device), host_ms)
-    return max(min(saved, trace.step_ms - kernel_launches.batch_making_ms(trace)), 0.0)
+    saved = host_ms - min(step_bound.many_steps_host_ms(trace, device), host_ms)
+    return max(min(saved, trace.step_ms - step_bound.batch_making_ms(trace)), 0.0)
 
 
 def saved_by_fusing_ms(trace: Trace, device: Device) -> float:
     """What XLA saves of launches, if it has not compiled the step."""
-    if kernel_launches.are_steps_xla_compiled(trace) or trace.on_jax or device.kernels < MIN_FUSED_KERNELS:
+    if step_bound.are_steps_xla_compiled(trace) or trace.on_jax or device.kernels < MIN_FUSED_KERNELS:
         return 0.0
-    saved = (1 - FUSED_KERNEL_SHARE) * device.kernels * kernel_launches.kernel_launch_ms(trace, device)
-    return max(min(saved, trace.step_ms - kernel_launches.batch_making_ms(trace)), 0.0)
+    saved = (1 - FUSED_KERNEL_SHARE) * device.kernels * step_bound.kernel_launch_ms(trace, device)
+    return max(min(saved, trace.step_ms - step_bound.batch_making_ms(trace)), 0.0)
 
 
 def is_keras_step(trace: Trace) -> bool:

@@ -1,5 +1,5 @@
 """What to do if the machine has become slower, for each
-:class:`slowtrain.trace.signals.series.early_and_late.SlowdownReason`.
+:class:`slowtrain.trace.signals.drift.machine_conditions.SlowdownReason`.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ import numpy as np
 from slowtrain import __version__
 from slowtrain.checkup.headline import headline_and_notes, startup_headline, verdict_kind
 from slowtrain.checkup.sections import chart_data, device_use, external_facts, lint_findings
-from slowtrain.columns.array_statistics import median_value
+from slowtrain.columns.arrays import median_value
 from slowtrain.diagnose import Findings
 from slowtrain.model import (
     Attribution,
@@ -32,7 +32,7 @@ from slowtrain.model import (
     WindowCost,
 )
 from slowtrain.trace import Trace
-from slowtrain.trace.loading import sidecar_files
+from slowtrain.trace.loading import side_files
 from slowtrain.trace.run_division import attribution
 
 MAX_SOURCE_BYTES = 4 << 20
@@ -131,7 +131,7 @@ def _run_subject(trace: Trace, findings: Findings, folder: Path) -> Subject:
     launch: Mapping[str, Any] = trace.fact("launch", default={}) or {}
     argv = [str(a) for a in launch.get("argv") or ()][1:]  # without the interpreter
     devices = trace.fact("devices", default=()) or ()
-    on = sidecar_files.computing_device(trace.facts)
+    on = side_files.computing_device(trace.facts)
     count = [str(d.get("kind")) for d in devices].count(str(on["kind"]))
     code = launch.get("exit_code")
     return Subject(

@@ -41,13 +41,14 @@ def main(args: argparse.Namespace) -> int:
     start_ps, end_ps = (0, 0) if args.steps is not None else _time_range_ps(args.from_ms, args.to_ms)
     source = _find_profile(args.profile)
     from slowtrain.cli._support import answer_output
-    from slowtrain.profile.format import time_range, xplane  # slow imports, after the checks above
+    from slowtrain.profile import profile_files  # slow imports, after the checks above
+    from slowtrain.profile.format import time_range
 
     if args.steps is not None:
         start_ps, end_ps = _step_range_ps(source, args.steps)
     if args.out.exists() and args.out.samefile(source):
         raise InputError(f"--out {args.out} is the profile itself; choose another name")
-    found = time_range.cut_profile(xplane.profile_bytes(source), start_ps, end_ps, str(source))
+    found = time_range.cut_profile(profile_files.profile_bytes(source), start_ps, end_ps, str(source))
     if not found.events.kept:
         raise InputError(f"{source}: {_no_events_message(found)}")
     answer_output.write_file(args.out, _gzip_bytes(found.data) if args.out.name.endswith(".gz") else found.data)
@@ -75,9 +76,8 @@ def _time_range_ps(from_ms: float | None, to_ms: float | None) -> tuple[int, int
 
 def _step_range_ps(source: Path, count: int) -> tuple[int, int]:
     """Start and end of ``count`` steps in the middle of the profile, in ps since its start."""
-    from slowtrain.profile.activity import timeline
+    from slowtrain.profile import profile_steps, timeline
     from slowtrain.profile.format import xplane
-    from slowtrain.profile.steps import profile_steps
 
     if count < 1:
         raise InputError(f"--steps {count}: must be at least 1")
@@ -93,10 +93,10 @@ def _step_range_ps(source: Path, count: int) -> tuple[int, int]:
 
 def _find_profile(path: Path) -> Path:
     """The profile at ``path``, or the newest one below it. Raises ``InputError`` if it consists of several files."""
-    from slowtrain.profile import discovery
+    from slowtrain.profile import profile_files
 
-    session = discovery.find_sessions(path)[0]
-    files, _ = discovery.distinct_files(session.files)
+    session = profile_files.find_sessions(path)[0]
+    files, _ = profile_files.distinct_files(session.files)
     if len(files) > 1:
         raise InputError(f"{session.folder} holds {len(files)} profiles; name one, such as {files[0]}")
     return files[0]

@@ -44,10 +44,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(args: argparse.Namespace) -> int:
     from slowtrain.errors import InputError
-    from slowtrain.profile import discovery
+    from slowtrain.profile import profile_files
     from slowtrain.recording import recording_folder
 
-    looked = discovery.search_sessions(args.path)
+    looked = profile_files.search_sessions(args.path)
     sessions = looked.sessions
     if args.list:
         for session in sessions:
@@ -63,7 +63,7 @@ def main(args: argparse.Namespace) -> int:
             raise InputError(f"{args.path}: no profile named {args.session!r}; --list shows the profiles")
         sessions = tuple(named)
     chosen = sessions[0]
-    notes = [*([discovery.other_sessions_note(sessions)] if len(sessions) > 1 else []), *looked.notes]
+    notes = [*([profile_files.other_sessions_note(sessions)] if len(sessions) > 1 else []), *looked.notes]
     if recording_folder.is_recording(args.path):
         notes.append(f"this profile is the newest of a recording; slowtrain report {args.path} uses all of it")
     from slowtrain.cli._support.answer_output import (  # slow import, after the checks above

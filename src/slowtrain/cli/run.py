@@ -70,11 +70,13 @@ def main(args: argparse.Namespace) -> int:
     script_check.require_runnable(args.script, args.module)  # before the slow imports
     from slowtrain.capture.process import launch
     from slowtrain.cli._support.answer_output import RecordingAnswer, RunProgress, require_writable
-    from slowtrain.recording import byte_sizes, recording_folder, thinning
+    from slowtrain.recording import recording_folder, thinning
 
     require_writable(args.html, args.json)
     max_bytes = (
-        byte_sizes.parse_size("--max-disk", args.max_disk, least=thinning.MIN_MAX_BYTES) if args.max_disk else None
+        recording_folder.parse_size("--max-disk", args.max_disk, least=thinning.MIN_MAX_BYTES)
+        if args.max_disk
+        else None
     )
     alert_sender, live = None, None
     if args.alert_command:

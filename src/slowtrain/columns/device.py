@@ -1,4 +1,4 @@
-"""What an accelerator did in the steps of a profile or of a recording's profiler window."""
+"""What an accelerator and the framework's threads did, in ms per step."""
 
 from __future__ import annotations
 
@@ -6,8 +6,27 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from slowtrain.columns.device_copies import DirectionCopies
-from slowtrain.model import IdleGap, Place
+from slowtrain.model import Bar, IdleGap, Place
+
+
+@dataclass(frozen=True)
+class PageableCopies:
+    """Copies from or to pageable host memory, which the driver first copies into pinned memory."""
+
+    bytes: float
+    ms: float
+    exposed_ms: float
+
+
+@dataclass(frozen=True)
+class DirectionCopies:
+    """Copies of one direction per step: count, bytes, time, and the part of the time that no kernel hides."""
+
+    count: float
+    bytes: float
+    ms: float
+    exposed_ms: float
+    pageable: PageableCopies | None = None  # set if the profile gives the kind of memory of every copy
 
 
 @dataclass(frozen=True)
@@ -70,3 +89,52 @@ class Device:
         if self.profiled is not None:
             return self.profiled.idle.get(reason, 0.0), self.profiled.step_ms
         return self.idle.get(reason, 0.0), self.step_ms
+
+
+@dataclass(frozen=True)
+class Line:
+    """The self time of a user's line, measured by tracing lines. Ms and visits are per step or call."""
+
+    place: Place
+    ms: float
+    visits: float
+    share: float
+
+
+@dataclass(frozen=True)
+class Kernels:
+    """Op executions inside the deep windows, per step.
+
+    ``ms`` is op time summed over threads, ``busy_ms`` is their union. ``by_type`` and ``by_name`` give ``(ms,
+    count)`` per step. ``wait_ms`` is the time in the iterator's op, ``eager_ms`` that of kernels which Python started
+    one by one (``eager_ops`` of them). All times are ms per step; ``bars`` is one step drawn.
+    """
+
+    steps: int
+    step_ms: float
+    busy_ms: float
+    ms: float
+    count: float
+    wait_ms: float
+    by_type: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    by_name: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    eager_ops: float = 0.0
+    eager_ms: float = 0.0
+    function_ms: float = 0.0
+    bars: tuple[Bar, ...] = ()
+    eager_work_ms: float = 0.0  # part of eager_ms beyond the usual op, most of which compute almost nothing
+    by_input: Mapping[str, tuple[float, float]] = field(default_factory=dict)  # ops in the input pipeline's threads
+    peers_ms: float = 0.0  # ops wait for other training processes, and none computes
+    input_calls: float | None = None  # function calls per step in these threads; None: unknown
+
+
+@dataclass(frozen=True)
+class Producer:
+    """A Python function that makes input: its place, its cost per step, its costliest lines."""
+
+    kind: str
+    qualname: str
+    place: Place | None
+    ms_per_step: float
+    calls_per_step: float
+    lines: tuple[Line, ...] = ()

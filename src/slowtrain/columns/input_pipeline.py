@@ -9,22 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from math import prod
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
+from slowtrain.columns.arrays import Floats
 from slowtrain.model import Place
 
-ASYNC_PREFIXES = (
-    "Prefetch",
-    "ParallelMap",
-    "MapAndBatch",
-    "ParallelInterleave",
-    "ParallelBatch",
-    "ParallelFilter",
-    "DataService",
+ASYNC_PREFIXES = tuple(
+    "Prefetch ParallelMap MapAndBatch ParallelInterleave ParallelBatch ParallelFilter DataService".split()
 )
+INFINITE_CARDINALITY, UNKNOWN_CARDINALITY = -1, -2  # tf.data's values for an infinite and an unknown length
 PYTHON_OPS = frozenset({"PyFunc", "EagerPyFunc", "PyFuncStateless"})
 RANDOM_OP_PREFIXES = ("Random", "StatelessRandom", "Multinomial", "SampleDistorted")
 
@@ -64,14 +58,10 @@ class WrittenDataset:
         """Bytes of one element; None unless all its shapes are known."""
         total = 0
         for part in self.detail.get("element") or ():
-            size = int(part.get("bytes") or 0)
-            for dim in part.get("shape") or ():
-                if dim is None:
-                    return None
-                size *= dim
-            if part.get("shape") is None:
+            shape = part.get("shape")
+            if shape is None or None in shape:
                 return None
-            total += size
+            total += prod(shape) * int(part.get("bytes") or 0)
         return total
 
 
@@ -132,11 +122,11 @@ class CounterHistory:
     trains on ``a_step`` batches.
     """
 
-    start_ms: NDArray[np.float64]
-    end_ms: NDArray[np.float64]
-    batches: NDArray[np.float64]
-    ms: NDArray[np.float64]
-    elements: NDArray[np.float64]
+    start_ms: Floats
+    end_ms: Floats
+    batches: Floats
+    ms: Floats
+    elements: Floats
     a_step: int = 1
 
 
@@ -158,9 +148,8 @@ class Pipeline:
     counted: bool = True  # False: the nodes are the written ones, with profiled times
     far_gap_ms: float | None = None  # added by gaps far longer than the rest, which gap_ms excludes; None: unknown
     quiet_ms: float | None = None  # tenth percentile of the gaps: an undisturbed step
-    course: CounterHistory | None = field(
-        default=None, repr=False, compare=False
-    )  # None: the counters were read only once
+    # None: the counters were read only once.
+    course: CounterHistory | None = field(default=None, repr=False, compare=False)
 
     @property
     def output(self) -> Node | None:
@@ -177,37 +166,27 @@ class Pipeline:
         The first stage is the consumer's own thread; it has no work if the pipeline ends in a prefetch.
         """
         by_id = {n.id: n for n in self.nodes}
-        stages: list[Stage] = []
-        todo: list[tuple[Node, int]] = []
         groups: list[list[Node]] = [[]]
         widths: list[float] = [1.0]
-        if self.output is not None:
-            todo.append((self.output, 0))
+
+        def new_group() -> int:
+            groups.append([])
+            widths.append(1.0)
+            return len(groups) - 1
+
+        todo = [(self.output, 0)] if self.output is not None else []
         while todo:
             node, group = todo.pop()
-            if node.asynchronous:
-                groups.append([])
-                widths.append(1.0)
-                group = len(groups) - 1
-            if node.parallelism and node.asynchronous and node.family == "Interleave":
-                groups[group].append(node)  # its threads also read the inputs
+            group = new_group() if node.asynchronous else group
+            groups[group].append(node)
+            inputs = [by_id[i] for i in node.inputs if i in by_id]
+            if node.parallelism and node.asynchronous:
                 widths[group] = node.parallelism
-            elif node.parallelism and node.asynchronous:
-                # Only the node's own work is spread over its threads, not that of its inputs.
-                groups[group].append(node)
-                widths[group] = node.parallelism
-                if node.inputs and any(
-                    by_id[i].ms > 0 and not by_id[i].asynchronous for i in node.inputs if i in by_id
-                ):
-                    groups.append([])
-                    widths.append(1.0)
-                    group = len(groups) - 1
-            else:
-                groups[group].append(node)
-            todo.extend((by_id[i], group) for i in node.inputs if i in by_id)
-        for nodes, width in zip(groups, widths, strict=True):
-            stages.append(Stage(tuple(nodes), width))
-        return stages
+                # Only the node's own work is spread over its threads, except that of an interleave, which read inputs.
+                if node.family != "Interleave" and any(n.ms > 0 and not n.asynchronous for n in inputs):
+                    group = new_group()
+            todo.extend((n, group) for n in inputs)
+        return [Stage(tuple(nodes), width) for nodes, width in zip(groups, widths, strict=True)]
 
     @property
     def exposed_ms(self) -> float:
@@ -276,7 +255,6 @@ class Pipeline:
 
 
 def largest_parallelism(nodes: Iterable[Node]) -> float:
-    """Return the largest parallelism of these nodes."""
     return max((n.parallelism or 1.0 for n in nodes), default=1.0)
 
 
@@ -291,26 +269,19 @@ def repeats_input(name: str) -> bool:
     return node_family(name) == "Repeat" or name.startswith("ShuffleAndRepeat")
 
 
-_FAMILY_BY_NAME = {
-    "ParallelMap": "Map",
-    "MapAndBatch": "Map",
-    "ParallelBatch": "Batch",
-    "PaddedBatch": "Batch",
-    "ParallelInterleave": "Interleave",
-    "ParallelFilter": "Filter",
-    "TensorSlice": "Slices",
-    "FromTensorSlices": "Slices",
-    "Tensor": "Slices",
-    "FromTensor": "Slices",
-    "ForeverRepeat": "Repeat",
-    "FiniteRepeat": "Repeat",
-    "ShuffleAndRepeat": "Shuffle",
-    "FileShuffle": "Shuffle",
-    "MemoryCache": "Cache",
-    "FileCache": "Cache",
-    "FiniteTake": "Take",
-    "FiniteSkip": "Skip",
+_NAMES_BY_FAMILY = {
+    "Map": "ParallelMap MapAndBatch",
+    "Batch": "ParallelBatch PaddedBatch",
+    "Interleave": "ParallelInterleave",
+    "Filter": "ParallelFilter",
+    "Slices": "TensorSlice FromTensorSlices Tensor FromTensor",
+    "Repeat": "ForeverRepeat FiniteRepeat",
+    "Shuffle": "ShuffleAndRepeat FileShuffle",
+    "Cache": "MemoryCache FileCache",
+    "Take": "FiniteTake",
+    "Skip": "FiniteSkip",
 }
+_FAMILY_BY_NAME = {name: family for family, names in _NAMES_BY_FAMILY.items() for name in names.split()}
 
 
 def written_datasets(nodes: Iterable[Mapping[str, Any]]) -> tuple[WrittenDataset, ...]:

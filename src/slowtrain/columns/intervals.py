@@ -6,14 +6,19 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Literal, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
+
+from slowtrain.columns.arrays import Bools, Floats, Ints
 
 Owner = TypeVar("Owner")
-Floats = NDArray[np.float64]
 Intervals = tuple[Floats, Floats]
 
 EMPTY: Intervals = (np.zeros(0), np.zeros(0))
 MAX_INTERVALS_AT_ONCE = 1 << 16  # processed in one pass, to bound temporary memory
+
+
+def single(start: float, end: float) -> Intervals:
+    """Return one interval; empty unless ``start`` is before ``end``."""
+    return union(np.array([start]), np.array([end]))
 
 
 def union(start: Floats, end: Floats) -> Intervals:
@@ -32,12 +37,37 @@ def union(start: Floats, end: Floats) -> Intervals:
     return start[np.append(0, fresh + 1)], reach[np.append(fresh, -1)]
 
 
-def sorted_positions(known: Floats, at: Floats, side: Literal["left", "right"] = "left") -> NDArray[np.int64]:
+def sorted_positions(known: Floats, at: Floats, side: Literal["left", "right"] = "left") -> Ints:
     """Same as ``np.searchsorted(known, at, side)`` for sorted ``at``; faster if ``at`` is long and ``known`` short."""
     if 8 * len(known) > len(at):
         return np.searchsorted(known, at, side)
     first = np.searchsorted(at, known, "left" if side == "right" else "right")
     return np.cumsum(np.bincount(first, minlength=len(at) + 1)[: len(at)])
+
+
+def union_all(parts: Iterable[Intervals]) -> Intervals:
+    """Return disjoint, ordered intervals that cover the same moments as all the parts, which may overlap."""
+    starts, ends = [EMPTY[0]], [EMPTY[1]]
+    for start, end in parts:
+        starts.append(start)
+        ends.append(end)
+    return union(np.concatenate(starts), np.concatenate(ends))
+
+
+def containing_range(start: Floats, end: Floats, at: Floats) -> Ints:
+    """Return for each moment the row of the range ``[start, end)`` that contains it, -1 if none does.
+
+    The ranges are ordered by start. Of overlapping ones only the last that began is looked at.
+    """
+    if not len(start):
+        return np.full(len(at), -1)
+    row = np.searchsorted(start, at, side="right") - 1
+    return np.where((row >= 0) & (at < end[row]), row, -1)
+
+
+def is_outermost(start: Floats, end: Floats) -> Bools:
+    """Return which spans, ordered by start, begin after all earlier ones have ended."""
+    return np.append(True, start[1:] >= np.maximum.accumulate(end)[:-1])[: len(start)]
 
 
 def total_length(intervals: Intervals) -> float:
@@ -150,7 +180,7 @@ def innermost_owners(
     yield from until(high)
 
 
-def enclosing_spans(start: Floats, end: Floats) -> NDArray[np.int64]:
+def enclosing_spans(start: Floats, end: Floats) -> Ints:
     """Return the row of the innermost enclosing span of each span, -1 if there is none.
 
     Spans must be properly nested and sorted by start, the longest first.

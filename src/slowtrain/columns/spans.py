@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
+from slowtrain.columns import intervals
 from slowtrain.columns.arrays import NO_FLOATS, NO_INTS, Bools, Floats, Ints
 from slowtrain.model import Place
 
@@ -51,11 +52,32 @@ class Spans:
     def where(self, keep: Bools) -> Spans:
         return Spans(self.start_ms[keep], self.end_ms[keep], self.name[keep], self.thread[keep], self.value[keep])
 
+    @property
+    def times(self) -> intervals.Intervals:
+        """When any span runs."""
+        return intervals.union(self.start_ms, self.end_ms)
+
     def between(self, start_ms: float, end_ms: float) -> Spans:
         """Return the spans that start in ``[start_ms, end_ms)``."""
         a, b = np.searchsorted(self.start_ms, (start_ms, end_ms))
         some = slice(int(a), int(max(a, b)))
         return Spans(self.start_ms[some], self.end_ms[some], self.name[some], self.thread[some], self.value[some])
+
+
+def count_by_place(names: Sequence[Name], spans: Spans) -> dict[Place, int]:
+    """Return how many of the spans are of each line of the user's."""
+    found: dict[Place, int] = {}
+    for number, count in zip(*np.unique(spans.name, return_counts=True), strict=True):
+        place = names[int(number)].place
+        if place is not None:
+            found[place] = found.get(place, 0) + int(count)
+    return found
+
+
+def times_of(events: Iterable[Event]) -> intervals.Intervals:
+    """Return the disjoint, ordered intervals of these events."""
+    rows = np.array([(e.start_ms, e.end_ms) for e in events], dtype=float).reshape(-1, 2)
+    return intervals.union(rows[:, 0], rows[:, 1])
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from pathlib import Path
 from slowtrain.columns.arrays import Bools
 from slowtrain.profile import framework_names
 from slowtrain.profile.format import xplane
-from slowtrain.profile.summaries import allocator_pools
+from slowtrain.profile.summaries import device_summary
 
 # As in the profiler's source: https://github.com/openxla/xla/blob/main/xla/tsl/framework/bfc_allocator.cc (AddTraceMe).
 STAT_NAMES = (
@@ -72,7 +72,7 @@ def read_records(file: Path, graph: Path | None = None) -> dict[str, AllocationR
     readers = _op_readers(graph) if graph is not None and graph.exists() else {}
     rows: dict[str, list[_Row]] = {}
     for plane in xplane.read_space(file).planes:
-        wanted = allocator_pools.allocator_event_ids(
+        wanted = device_summary.allocator_event_ids(
             plane, framework_names.ALLOCATION_EVENT, framework_names.DEALLOCATION_EVENT
         )
         for line in plane.lines if wanted is not None else ():

@@ -13,8 +13,6 @@ from __future__ import annotations
 
 import re
 
-from slowtrain.profile import auxiliary_ops
-
 # ---- planes ---------------------------------------------------------------------------------------------------
 
 HOST_PLANE = "/host:CPU"  # the host's threads with their TraceMe spans [S C V J T]
@@ -54,9 +52,6 @@ GET_NEXT_THREADS = ("tf_data_iterator_get_next",)  # waits for the next batch in
 # ---- TraceMe spans of the host --------------------------------------------------------------------------------
 
 # A span with the stats STEP_NUM and (since 2.15) IS_ROOT is a step, whatever its name. [S C]
-STEP_ANNOTATION = (
-    "train"  # tf.keras of TensorFlow up to 2.15 and tf.profiler.experimental.Trace("train", step_num=…); not Keras 3
-)
 KERAS_FUNCTIONS = frozenset({  # Keras's own tf.function, one call a step or an execution of several; with tracing_count
     "multi_step_on_iterator",  # Keras 3.8 on (TensorFlow 2.18 to 2.21) [C]
     "one_step_on_iterator", "one_step_on_data",  # Keras 3 before
@@ -86,9 +81,8 @@ XLA_CPU_REST = "ThunkExecutor::Execute (wait for completion)"  # shards of its o
 
 # tf.data. [S C V]
 GET_NEXT_OPS = frozenset({"IteratorGetNextOp::DoCompute", "IteratorGetNextAsOptionalOp::DoCompute"})
-ITERATOR_PREFIX = (
-    "Iterator::"  # + path of stages from the root, "Iterator::Root::Prefetch::…::Shuffle"; outer contains inner
-)
+# + path of stages from the root, "Iterator::Root::Prefetch::…::Shuffle"; outer contains inner.
+ITERATOR_PREFIX = "Iterator::"
 ITERATOR_MAKING = re.compile(r"^EagerLocalExecute: MakeIterator$")  # Python starts to iterate a data set [C H]
 MAKE_ITERATOR = "MakeIterator::"  # + op type of a data set whose iteration starts, nested ones too [C 2.21]
 ITERATOR_NEXT_FUNCTION = "InstantiatedCapturedFunction::"  # the user's function in map, filter, …
@@ -101,12 +95,9 @@ PRODUCE_SUFFIX, CONSUME_SUFFIX = "Produce", "Consume"  # PrefetchProduce, MapAnd
 # Memory: instant events with the allocator's stats. [S C V J]
 ALLOCATION_EVENT, DEALLOCATION_EVENT = "MemoryAllocation", "MemoryDeallocation"
 
-# Calls of the driver on a host thread; correlation_id leads to the kernel or the copy. [V J]
-
 # JAX. [J T]
 PJIT_CALL = "PjitFunction("  # + the function's name and ")"
 JAX_TRAINING = frozenset({"train_step", "one_train_step", "train_function"})  # Keras's on JAX [C], people's
-COMPILE_SPAN = re.compile(r"backend_compile|\w+Compiler::Compile|XlaCompile|compile_or_get_cached")
 PYTHON_CALL = "$"  # a frame of the Python tracer: "$file.py:29 function"
 PYTHON_FRAME = re.compile(r"\$([^:]+\.py):(\d+) (.*)")  # of a function that is not built in
 # Frames in which a thread waits for another thread, whose work is the reason. [C, CPython's own names]
@@ -150,84 +141,13 @@ NO_WORK = re.compile(
 OVERHEAD_LINE = "CUPTI overhead"
 COLLECTIVE_NAME = re.compile(r"(?i)nccl|rccl|all-?reduce|all-?gather|reduce-?scatter|all-?to-?all")
 
-# ---- reasons for a device's wait, from the host's spans: the first matching pattern gives the reason ----------------
-# Frames of the Python tracer read "$file.py:line function" and "$module function"; the reason is that of
-# the innermost such frame. [C J T], and sources of Keras 3.15 and JAX 0.8 for their own file and function names
-
-READING_REASON, PEERS_REASON = "reading", "peers"  # reasons found only on other threads than the main one
-
-HOST_OP_REASON = "host-op"  # the host computes an op of the graph; also found by the op's length
-# XLA launches the kernels of a command buffer one by one under the profiler; an unprofiled run launches them as one
-# graph. The span is the one that says so. [H]
-COMMAND_BUFFER_REASON = "command-buffer"
-HOST_REASONS: tuple[tuple[str, re.Pattern[str]], ...] = (
-    (HOST_OP_REASON, HOST_CALLBACK),
-    (COMMAND_BUFFER_REASON, re.compile(r"^WARNING: CommandBuffer disabled when profiling")),
-    ("compile", re.compile(
-        r"backend_compile|\w+Compiler::(?:Compile|RunBackend|RunHloPasses)|XlaCompile|compile_or_get_cached|"
-        r"EagerCompile|^tf\.function-graph_building|TraceContext::Trace|FunctionDef::Optimize|MetaOptimizer|GraphConstructor|"
-        r"\$(?:pjit|pxla|mlir|compiler|partial_eval|dispatch)\.py:\d+ (?:_create_pjit_jaxpr|trace_to_jaxpr\w*|"
-        r"lower\w*|_?compile\w*|_cached_lower\w*|backend_compile\w*|compile_or_get_cached)|"
-        r"\$(?:function_type_utils|func_graph|tracing_compilation|concrete_function)\.py:\d+ "
-        r"\w*(?:trace|func_graph_from)\w*")),
-    ("input", re.compile(
-        r"Iterator(?:GetNext|GetNextAsOptional|GetNextSync)?Op::DoCompute|IteratorGetNext(?:AsOptional)?Op::DoCompute|"
-        r"MultiDeviceIteratorGetNextFromShard|^Iterator::|EagerLocalExecute: (?:IteratorGetNext|OptionalFromValue)|"
-        r"\$\w+\.py:\d+ (?:__next__|_next_internal|get_next|_?get_iterator|get_jax_iterator|get_numpy_iterator|"
-        r"enumerate_epoch|next_batch)|\$builtins next\b")),
-    ("sync", re.compile(
-        r"(?:cu(?:da)?|hip)(?:Stream|Event|Device|Ctx)Synchronize|BlockHostUntil(?:Done|Ready)|BlockUntilReady|"
-        r"PjRt\w*Buffer::(?:Await|ToLiteral)|\w*::ToLiteral(?:Sync)?\b|TransferFromDevice\b|"
-        r"^np\.asarray\(jax\.Array\)|"
-        r"\$array\.py:\d+ (?:_value|__array__|__float__|__int__|__bool__|item|block_until_ready)|block_until_ready|"
-        r"\$\w+\.py:\d+ (?:numpy|_numpy|convert_to_numpy)$|TFE_TensorHandleResolve")),
-    ("convert", re.compile(  # NumPy or Python values becoming tensors or arrays of the device [C H J]
-        r"^(?:convert_to_tensor|tf\.constant)$|BufferFromHost|batched_device_put|LinearizeHostBuffer|^DevicePut$|"
-        r"\$\w+\.py:\d+ (?:device_put|_batched_device_put_impl|shard_device_array)")),
-    ("d2h", re.compile(r"(?i)^(?:cu(?:da)?|hip)?mem(?:cpy)?D(?:to|2)H|CopyGPUTensorToCPU|GPU to CPU")),
-    ("h2d", re.compile(
-        r"(?i)^(?:cu(?:da)?|hip)?mem(?:cpy)?H(?:to|2)D|CopyCPUTensorToGPU|CPU to GPU|TransferToDevice|"
-        r"H2D Dispatch|CopyRawHostToDevice")),
-    ("allocation", re.compile(r"(?:cu(?:da)?|hip)(?:Mem)?(?:Malloc|Alloc|Free)\w*|BFCAllocator")),
-    ("callback", re.compile(rf"(?:^|:)(?:{auxiliary_ops.SIDE_EFFECT_OPS})$|EagerLocalExecute: "
-                      rf"(?:{auxiliary_ops.SIDE_EFFECT_OPS})$|"
-        r"\$\w+\.py:\d+ on_(?:train_|test_|predict_)?(?:batch|epoch|begin|end)\w*|CallbackList")),
-    (READING_REASON, re.compile(
-        rf"(?:^|:)(?:{auxiliary_ops.INPUT_OPS})$|EagerLocalExecute: (?:{auxiliary_ops.INPUT_OPS})$")),
-    (PEERS_REASON, re.compile(
-        rf"(?:^|:)(?:{auxiliary_ops.PEER_OPS})$|EagerLocalExecute: (?:{auxiliary_ops.PEER_OPS})$")),
-    ("eager", re.compile(
-        r"^EagerLocalExecute: (?!__inference_|__forward_|__backward_|OptionalHasValue$|OptionalGetValue$)|"
-        r"TFE_Py_FastPathExecute_C")),
-    ("dispatch", re.compile(
-        r"^ExecutorState::Process|^FunctionRun|^ExecutorPropagateOutputs|KernelLaunch|"
-        r"(?:cu(?:da)?|hip(?:Ext)?(?:Module)?)(?:Launch|GraphLaunch)\w*|PjitFunction\(|PJRT_LoadedExecutable_Execute|"
-        r"(?:PjRt|Tfrt)\w*LoadedExecutable::Execute|ExecuteReplicated|ThunkExecutor::Execute|GpuExecutable::|"
-        r"^EagerExecute|EagerLocalExecute: (?:__|Optional)|KernelAndDeviceFunc::Run|CpuExecutable::Execute")),
-    ("python", re.compile(r"^\$")),
-    # PjRt's pool waits for a buffer, inside block_until_ready or a copy to the host. The script waits too if it is in
-    # no other span. An array's own block_until_ready() has no frame. [J]
-    ("awaited", re.compile(r"^BufferSequencingEvent::Execute$")),
-)  # fmt: skip
-
-
-REASONS = tuple(reason for reason, _ in HOST_REASONS)
-
-
-def host_reason(name: str) -> str | None:
-    """Return the reason that a host span of this name gives for a device's wait; None if it gives none."""
-    return next((reason for reason, pattern in HOST_REASONS if pattern.search(name)), None)
-
-
 # ---- statistics -----------------------------------------------------------------------------------------------
 
 STEP_NUM = "step_num"  # [S C]
 GROUP_ID = "group_id"  # a step's number, added by xprof's grouping: raw files lack it [S V]
 IS_ROOT = "_r"  # [S C]
-PRODUCER_TYPE, PRODUCER_ID, CONSUMER_TYPE, CONSUMER_ID = "_pt", "_p", "_ct", "_c"  # equal pairs link events [S C V J T]
 TRACING_COUNT, FUNCTION_CALL = "tracing_count", "tf_function_call"  # number of traces so far [S C]
 TRACED_PREFIX = "traced"  # FUNCTION_CALL of a call that traced: "traced-nonXla"; others "notTraced-…", "concrete" [S C]
-EAGER_OP, IS_FUNCTION = "eager_op", "is_func"  # [S C]
 ELEMENT_ID, PARENT_ID, NODE_ID = "element_id", "parent_id", "id"  # of tf.data; parent_id is the outer stage's id [S C]
 NODE_NAME = "name"  # of a tf.data stage in the (optimised) graph, "fused(MapDataset:2,BatchDatasetV2:3)" [C]
 DATASET_NODE = re.compile(r"\b(\w{1,60}?Dataset)(?:V\d+)?:\d+")  # of NODE_NAME, each of those in "fused(…,…)" [C]
@@ -340,11 +260,7 @@ RANDOM_OP = re.compile(r"Random|TruncatedNormal|Multinomial")  # draws random nu
 # Matrix products and convolutions, including MKL's and fused ones. [C]
 MATMUL_OP = re.compile(r"(?:_Mkl(?:Native)?(?:Fused)?)?(?:_Fused)?(?:Batch)?MatMul|_MklNativeFusedMatMul|Einsum")
 CONV_OP = re.compile(r"(?:_Mkl(?:Native)?(?:Fused)?|_Fused)?(?:Depthwise)?Conv\dD|.*Conv\w*Backprop")
-PRODUCT_PATTERNS = (
-    MATMUL_OP,
-    CONV_OP,
-    re.compile(r"matmul"),
-)  # the last one matches the op's name, which `x @ w` creates
+PRODUCT_PATTERNS = (MATMUL_OP, CONV_OP, re.compile(r"matmul"))  # the last one is for the op's name of `x @ w`
 UPDATE_OP = re.compile(r"Resource(?:Sparse)?Apply|ResourceScatter|Assign(?:Add|Sub)VariableOp")
 # Name scopes of optimizers: the class name in lower case (Keras 3) or unchanged (Keras 2).
 OPTIMIZER_SCOPE = re.compile(

@@ -12,7 +12,6 @@ import contextlib
 import json
 import sqlite3
 import time
-import zlib
 from collections import deque
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -21,11 +20,12 @@ from typing import Any
 import numpy as np
 
 from slowtrain.columns.arrays import Ints
-from slowtrain.columns.spans import Event, Name, Spans
+from slowtrain.columns.spans import Event, Name
 from slowtrain.errors import InputError
 from slowtrain.recording import reader, recording_folder
-from slowtrain.recording.reader import DAMAGE_ERRORS, MAX_CHUNK_BYTES, Recording, json_object
+from slowtrain.recording.reader import DAMAGE_ERRORS, Recording, json_object
 from slowtrain.recording.step_history import StepHistories
+from slowtrain.recording.thinned_summary import NO_ROWS
 
 MAX_FOLLOWED_SPANS = 250_000  # kept; the oldest are dropped first
 MAX_FOLLOWED_CHUNKS = 4_000
@@ -35,9 +35,6 @@ MAX_SAMPLES = 1_600  # machine samples; older ones are thinned
 MAX_RECENT_SAMPLES = 1_200  # newest samples that are not thinned: five to ten minutes
 LOCK_TIMEOUT_S = 0.5  # timeout; the writer holds its lock for milliseconds
 MAX_SEARCHED_CHUNKS = 20  # chunks
-MAIN_LANES = ("loop", "step", "on_batch", "function", "gradient", "gc")  # lanes of the main thread
-SPAN_FIELDS = 5
-MAX_NAMES = 10_000_000
 KEPT_LANES = ("trace", "pipeline", "iterator", "window", "compile", "nonfinite")  # kept at any age
 FOLLOWED_FACTS = tuple(
     "child steps_so_far machine devices recorder unfinished end_ns affinity_cores faults sources".split()
@@ -79,7 +76,7 @@ class Follower:
             self.gone = not self._first
             return
         try:
-            with contextlib.closing(_open_database(self.folder)) as database:
+            with contextlib.closing(reader.connect_readonly(self.folder, LOCK_TIMEOUT_S)) as database:
                 self._take(database)
         except sqlite3.OperationalError:  # busy, or a disk problem: the next read may succeed
             if self._first:
@@ -92,7 +89,7 @@ class Follower:
         if version == 0 and self._first and self.launch and "end_ns" not in self.launch:
             return  # its file is being created
         if not 1 <= version <= reader.FORMAT_VERSION:
-            reader._check_format(self.folder, database)
+            reader.check_format(self.folder, database)
         self.ended = recording_folder.early_end_reason(self.folder)
         database.execute("BEGIN")  # one consistent snapshot for all reads below
         self._take_facts(database)
@@ -123,7 +120,7 @@ class Follower:
         ).fetchall()
         for number, lane, text, detail in rows:
             self._at["name"] = max(self._at["name"], int(number))
-            if number >= MAX_NAMES:
+            if number >= reader.MAX_NAMES:
                 raise ValueError("too many names")
             while len(self.names) <= number:
                 self.names.append(Name("", "?"))
@@ -166,7 +163,7 @@ class Follower:
         ):
             # A missing chunk was thinned: no step crosses such a hole.
             self.whole &= int(number) == self._at["chunk"] + 1
-            self._keep(_decode_chunk(data), apart or int(number) != self._at["chunk"] + 1)
+            self._keep(reader.decode_chunk(data), apart or int(number) != self._at["chunk"] + 1)
             apart, self._at["chunk"] = False, int(number)
 
     def _take_old(self, database: sqlite3.Connection) -> None:
@@ -181,7 +178,7 @@ class Follower:
             first -= 1
         for number in ids[:first][:: max(first // MAX_OLD_CHUNKS, 1)]:
             (data,) = database.execute("SELECT data FROM chunk WHERE id = ?", (number,)).fetchone()
-            self.histories.add(_decode_chunk(data), self.names, apart=True)
+            self.histories.add(reader.decode_chunk(data), self.names, apart=True)
         self._at["chunk"] = ids[first - 1] if first else 0
         self.whole = not first
 
@@ -225,17 +222,17 @@ class Follower:
     def spans(self, since_ns: int = 0) -> Ints:
         """Return raw spans that end at or after a moment, as far as they are kept."""
         late = [c for c in self._chunks if len(c) and int(c[:, 2].max()) >= since_ns]
-        rows = np.concatenate(late) if late else np.zeros((0, SPAN_FIELDS), dtype=np.int64)
+        rows = np.concatenate(late) if late else NO_ROWS
         return rows[rows[:, 2] >= since_ns]
 
     def read_again(self, since_ns: int, until_ns: int) -> Ints:
         """Read raw spans of a stretch of the run from the file; it may be older than all kept spans."""
         try:
-            with contextlib.closing(_open_database(self.folder)) as database:
+            with contextlib.closing(reader.connect_readonly(self.folder, LOCK_TIMEOUT_S)) as database:
                 ids = [n for (n,) in database.execute("SELECT id FROM chunk ORDER BY id")]
                 return _spans_between(database, ids, since_ns, until_ns)
         except DAMAGE_ERRORS:
-            return np.zeros((0, SPAN_FIELDS), dtype=np.int64)
+            return NO_ROWS
 
     def recent_recording(self, since_ns: int, now_ns: int, rows: Ints | None = None) -> Recording:
         """Return the recording as if it began at ``since_ns``, with all names and definitions.
@@ -244,7 +241,8 @@ class Follower:
         """
         start_ns = self.start_ns
         names = tuple(self.names)
-        lanes, main = _group_by_lane(self.spans(since_ns) if rows is None else rows, names, start_ns)
+        raw = np.ascontiguousarray((self.spans(since_ns) if rows is None else rows).T)
+        lanes, _, main = reader.group_by_lane(raw, np.zeros(raw.shape[1], dtype=np.int64), names, start_ns)
         found = [e for lane in ("trace", "pipeline", "iterator", "window") for e in self.events.get(lane, ())]
         for lane, kept in self.events.items():
             if lane not in ("trace", "pipeline", "iterator", "window"):
@@ -290,27 +288,6 @@ class Follower:
         return [(int(at), str(lane), str(name), data) for at, lane, name, data in told if isinstance(data, dict)]
 
 
-def _group_by_lane(rows: Ints, names: tuple[Name, ...], start_ns: int) -> tuple[dict[str, Spans], int]:
-    """Return the spans by lane in order of start, longest first, and the main thread's number."""
-    rows = rows[(rows[:, 0] >= 0) & (rows[:, 0] < len(names))]
-    rows = rows[np.lexsort((-rows[:, 2], rows[:, 1]))]
-    number = {lane: i for i, lane in enumerate(sorted({n.lane for n in names}))}
-    if len(number) > reader.MAX_LANES:
-        raise ValueError("too many lanes")
-    lane_of = np.array([number[n.lane] for n in names])[rows[:, 0]]
-    found = {}
-    for lane, i in number.items():
-        mine = rows[lane_of == i]
-        if len(mine):
-            start, end = (mine[:, 1] - start_ns) / 1e6, (mine[:, 2] - start_ns) / 1e6
-            found[lane] = Spans(start, end, mine[:, 0].copy(), mine[:, 3].copy(), mine[:, 4].copy())
-    for lane in MAIN_LANES:
-        if lane in found:
-            values, counts = np.unique(found[lane].thread, return_counts=True)
-            return found, int(values[np.argmax(counts)])
-    return found, 0
-
-
 def _spans_between(database: sqlite3.Connection, ids: Sequence[int], since_ns: int, until_ns: int) -> Ints:
     """Return the spans of the chunks between two moments, as many as are kept in memory at most.
 
@@ -319,12 +296,12 @@ def _spans_between(database: sqlite3.Connection, ids: Sequence[int], since_ns: i
 
     def rows(at: int) -> Ints:
         (data,) = database.execute("SELECT data FROM chunk WHERE id = ?", (ids[at],)).fetchone()
-        return _decode_chunk(data)
+        return reader.decode_chunk(data)
 
     def end(at: int) -> int:
         return int(rows(at)[:, 2].max(initial=0))
 
-    found, room = [np.zeros((0, SPAN_FIELDS), dtype=np.int64)], MAX_FOLLOWED_SPANS
+    found, room = [NO_ROWS], MAX_FOLLOWED_SPANS
     for at in range(bisect.bisect_left(range(len(ids)), since_ns, key=end), len(ids)):
         one = rows(at)
         if room < 0 or not len(one) or int(one[:, 1].min()) > until_ns:
@@ -342,20 +319,3 @@ def _events_ending_since(events: deque[Event], since_ns: int) -> Iterable[Event]
             break
         found.append(event)
     return found
-
-
-def _open_database(folder: Path) -> sqlite3.Connection:
-    uri = f"{(folder / recording_folder.RECORDING_FILE).resolve().as_uri()}?mode=ro"
-    database = sqlite3.connect(uri, uri=True, timeout=LOCK_TIMEOUT_S, isolation_level=None)
-    database.execute("PRAGMA trusted_schema=OFF")
-    deadline = time.monotonic() + reader.MAX_SQLITE_SECONDS
-    database.set_progress_handler(lambda: time.monotonic() > deadline, 1_000_000)
-    return database
-
-
-def _decode_chunk(data: bytes) -> Ints:
-    inflate = zlib.decompressobj()
-    plain = inflate.decompress(data, MAX_CHUNK_BYTES)
-    if inflate.unconsumed_tail or len(plain) % (8 * SPAN_FIELDS):
-        raise ValueError("a chunk of spans has the wrong size")
-    return np.frombuffer(plain, dtype="<i8").reshape(-1, SPAN_FIELDS)

@@ -8,33 +8,38 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 import shutil
 import sqlite3
 import time
 import zlib
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from slowtrain.columns.array_statistics import median_value
-from slowtrain.columns.arrays import NO_INTS, Ints
+from slowtrain.columns.arrays import NO_INTS, Ints, median_value
 from slowtrain.columns.spans import Event, Name, Spans
 from slowtrain.errors import InputError
-from slowtrain.recording import framework_lines, thinned_summary
+from slowtrain.recording import thinned_summary
 from slowtrain.recording.recording_folder import RECORDING_FILE, early_end_reason, read_launch, require_recording
+from slowtrain.recording.store import SPAN_FIELDS
+from slowtrain.recording.thinned_summary import NO_ROWS
 
 FORMAT_VERSION = 2  # 1: complete; 2: parts were thinned
 REQUIRED_TABLES = frozenset({"name", "chunk", "event", "fact", "sample", "pipeline"})
 MAX_CHUNK_BYTES = 1 << 26
+MAX_NAMES = 10_000_000
 MAX_SPANS = 100_000_000
 MAX_LANES = 100
 MAX_HOLES = 100_000
 MAX_TEXT_CHARS = 1000  # characters of a name
 MAX_SQLITE_SECONDS = 120.0  # limit of SQLite's work on one file
+MAIN_LANES = ("import", "loop", "step", "on_batch", "function", "gradient", "build", "gc")  # of the main thread
 
 # Exceptions that a damaged file can raise in SQLite, JSON and NumPy.
 DAMAGE_ERRORS = (
@@ -47,6 +52,14 @@ DAMAGE_ERRORS = (
     TypeError,
     ValueError,
 )
+# Folders of code inside the packages. A folder named just `keras` may be the user's own.
+FRAMEWORK_PATH = re.compile(
+    r"[/\\](?:tensorflow[/\\](?:python|_api)|(?:keras|tf_keras)[/\\]src|jax[/\\]_src|(?:site|dist)-packages)[/\\]"
+)
+# Tables of a graph that name lines, with the column of the file. A row without its line is kept if it says more.
+LINE_TABLES = {"lines": 0, "double": 0}
+LOST_LINES_KEY = "lines_lost"  # forward ops with unknown line, and the repeated ones among them
+TABLES_WITH_LINES = {"one_hot": 1, "over": 1, "loops": 1}
 
 
 @dataclass(frozen=True)
@@ -94,7 +107,7 @@ def _open_database(folder: Path) -> Iterator[sqlite3.Connection]:
     SQLite has to write next to the log to read it. If it cannot (a read-only disk), a copy is read.
     """
     with contextlib.ExitStack() as stack:
-        database = stack.enter_context(contextlib.closing(_connect_readonly(folder)))
+        database = stack.enter_context(contextlib.closing(connect_readonly(folder)))
         try:
             database.execute("SELECT * FROM sqlite_master").fetchall()
         except sqlite3.OperationalError:
@@ -104,12 +117,14 @@ def _open_database(folder: Path) -> Iterator[sqlite3.Connection]:
             for name in (RECORDING_FILE, f"{RECORDING_FILE}-wal"):
                 with contextlib.suppress(FileNotFoundError):
                     shutil.copyfile(folder / name, copy / name)
-            database = stack.enter_context(contextlib.closing(_connect_readonly(copy)))
+            database = stack.enter_context(contextlib.closing(connect_readonly(copy)))
         yield database
 
 
-def _connect_readonly(folder: Path, timeout: float = 5.0) -> sqlite3.Connection:
-    database = sqlite3.connect(f"{(folder / RECORDING_FILE).resolve().as_uri()}?mode=ro", uri=True, timeout=timeout)
+def connect_readonly(folder: Path, timeout: float = 5.0) -> sqlite3.Connection:
+    """Open a recording's file without a transaction of its own. ``timeout``: seconds to wait for the writer's lock."""
+    uri = f"{(folder / RECORDING_FILE).resolve().as_uri()}?mode=ro"
+    database = sqlite3.connect(uri, uri=True, timeout=timeout, isolation_level=None)
     database.execute("PRAGMA trusted_schema=OFF")
     deadline = time.monotonic() + MAX_SQLITE_SECONDS
     database.set_progress_handler(lambda: time.monotonic() > deadline, 1_000_000)
@@ -119,43 +134,40 @@ def _connect_readonly(folder: Path, timeout: float = 5.0) -> sqlite3.Connection:
 def _read_database(folder: Path, database: sqlite3.Connection) -> Recording:
     launch = read_launch(folder)
     database.execute("BEGIN")  # a consistent snapshot: a running script may thin the recording while it is read
-    _check_format(folder, database)
+    check_format(folder, database)
     facts = {str(key): json.loads(value) for key, value in database.execute("SELECT key, value FROM fact")}
     if early_end_reason(folder):
         facts["ended"] = early_end_reason(folder)
     start_ns = int(launch.get("start_ns") or facts.get("child", {}).get("begun_ns", 0))
+
+    def run_ms(ns: int) -> float:
+        return (ns - start_ns) / 1e6
+
     names = _read_names(database)
     raw, piece, holes = _read_spans(database)
     events = tuple(
-        Event(
-            str(lane),
-            _bounded_text(name),
-            (start - start_ns) / 1e6,
-            (end - start_ns) / 1e6,
-            framework_lines.without_framework_lines(json_object(data)),
-        )
+        Event(str(lane), _bounded_text(name), run_ms(start), run_ms(end), without_framework_lines(json_object(data)))
         for start, end, lane, name, data in database.execute(
             "SELECT start_ns, end_ns, lane, name, data FROM event ORDER BY start_ns"
         )
     )
     samples = tuple(
-        ((at - start_ns) / 1e6, json_object(data))
+        (run_ms(at), json_object(data))
         for at, data in database.execute("SELECT time_ns, data FROM sample ORDER BY time_ns")
     )
     counters = tuple(
-        ((at - start_ns) / 1e6, int(iterator), bytes(proto))
+        (run_ms(at), int(iterator), bytes(proto))
         for at, iterator, proto in database.execute("SELECT time_ns, iterator, proto FROM pipeline ORDER BY time_ns")
     )
-    lanes, pieces, main = _group_by_lane(raw, piece, names, start_ns)
+    lanes, pieces, main = group_by_lane(raw, piece, names, start_ns)
     stack = lanes.get("stack", Spans())
-    events = tuple(framework_lines.with_sampled_lines(event, names, stack) for event in events)
+    events = tuple(with_sampled_lines(event, names, stack) for event in events)
     last = max([(int(raw[2].max()) - start_ns) / 1e6 if raw.size else 0.0, *(s[0] for s in samples[-1:])])
     end_ns = launch.get("end_ns") if "ended" not in facts else None  # nothing after it was recorded
     end_ms = (int(end_ns) - start_ns) / 1e6 if end_ns else last
     unfinished = facts.pop("unfinished", ())
     events += tuple(
-        Event(str(lane), _bounded_text(name), (at - start_ns) / 1e6, end_ms, data)
-        for at, lane, name, data in unfinished
+        Event(str(lane), _bounded_text(name), run_ms(at), end_ms, data) for at, lane, name, data in unfinished
     )  # of a process that died during them
     return Recording(
         folder, names, lanes, main, events, facts, samples, counters, end_ms, launch, start_ns,
@@ -163,7 +175,7 @@ def _read_database(folder: Path, database: sqlite3.Connection) -> Recording:
     )  # fmt: skip
 
 
-def _check_format(folder: Path, database: sqlite3.Connection) -> None:
+def check_format(folder: Path, database: sqlite3.Connection) -> None:
     version = database.execute("PRAGMA user_version").fetchone()[0]
     tables = {name for (name,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
     if version == 0 and not tables:
@@ -196,7 +208,7 @@ def json_object(text: str) -> Mapping[str, Any]:
 def _read_names(database: sqlite3.Connection) -> tuple[Name, ...]:
     rows = database.execute("SELECT id, lane, name, detail FROM name ORDER BY id").fetchall()
     size = (rows[-1][0] + 1) if rows else 1
-    if size > 10_000_000:
+    if size > MAX_NAMES:
         raise ValueError("too many names")
     names = [Name("", "?")] * size
     for number, lane, text, detail in rows:
@@ -204,16 +216,19 @@ def _read_names(database: sqlite3.Connection) -> tuple[Name, ...]:
     return tuple(names)
 
 
-def _read_chunks(
-    database: sqlite3.Connection, query: str = "SELECT data FROM chunk ORDER BY id", *values: int
-) -> Iterator[Ints]:
+def decode_chunk(data: bytes) -> Ints:
+    """Return the spans of a chunk: name, start_ns, end_ns, thread, value. Raises ``ValueError`` or ``zlib.error``."""
+    inflate = zlib.decompressobj()
+    plain = inflate.decompress(data, MAX_CHUNK_BYTES)
+    if inflate.unconsumed_tail or len(plain) % (8 * SPAN_FIELDS):
+        raise ValueError("a chunk of spans has the wrong size")
+    return np.frombuffer(plain, dtype="<i8").reshape(-1, SPAN_FIELDS)
+
+
+def _read_chunks(database: sqlite3.Connection) -> Iterator[Ints]:
     count = 0
-    for (data,) in database.execute(query, values):
-        inflate = zlib.decompressobj()
-        plain = inflate.decompress(data, MAX_CHUNK_BYTES)
-        if inflate.unconsumed_tail or len(plain) % 40:
-            raise ValueError("a chunk of spans has the wrong size")
-        rows = np.frombuffer(plain, dtype="<i8").reshape(-1, 5)
+    for (data,) in database.execute("SELECT data FROM chunk ORDER BY id"):
+        rows = decode_chunk(data)
         count += len(rows)
         if count > MAX_SPANS:
             raise ValueError("too many spans")
@@ -228,7 +243,7 @@ def _read_spans(database: sqlite3.Connection) -> tuple[Ints, Ints, tuple[thinned
     chunks = list(_read_chunks(database))
     piece = np.repeat(np.searchsorted(firsts, numbers), [len(c) for c in chunks]) if chunks else NO_INTS
     left = [hole.kept for _, hole in holes]
-    rows = np.concatenate([np.zeros((0, 5), dtype=np.int64), *chunks, *left])
+    rows = np.concatenate([NO_ROWS, *chunks, *left])
     piece = np.concatenate((piece, np.full(sum(map(len, left)), -1))).astype(np.int64)
     return np.ascontiguousarray(rows.T), piece, tuple(hole for _, hole in holes)
 
@@ -241,10 +256,13 @@ def _read_holes(database: sqlite3.Connection) -> list[tuple[int, thinned_summary
     return [(int(first), thinned_summary.unpack_hole(bytes(data))) for first, data in rows]
 
 
-def _group_by_lane(
-    raw: Ints, piece: Ints, names: tuple[Name, ...], start_ns: int
+def group_by_lane(
+    raw: Ints, piece: Ints, names: Sequence[Name], start_ns: int
 ) -> tuple[dict[str, Spans], dict[str, Ints], int]:
-    """Return the spans by lane in order of start, longest first, with their pieces, and the main thread's number."""
+    """Return the spans by lane in order of start, longest first, with their pieces, and the main thread's number.
+
+    ``raw`` has five rows, which are the fields of spans, and ``piece`` a number for each span.
+    """
     lane_names = sorted({n.lane for n in names})
     if len(lane_names) > MAX_LANES:
         raise ValueError("too many lanes")
@@ -260,7 +278,7 @@ def _group_by_lane(
             start, end = (raw[1][rows] - start_ns) / 1e6, (raw[2][rows] - start_ns) / 1e6
             lanes[lane] = Spans(start, end, raw[0][rows], raw[3][rows], raw[4][rows])
             pieces[lane] = piece[rows]
-    for lane in ("import", "loop", "step", "function", "build", "gc"):
+    for lane in MAIN_LANES:
         if lane in lanes:
             values, counts = np.unique(lanes[lane].thread, return_counts=True)
             return lanes, pieces, int(values[np.argmax(counts)])
@@ -278,66 +296,60 @@ def _span_order(start: Ints, end: Ints) -> NDArray[np.intp]:
     return order
 
 
-@dataclass(frozen=True)
-class RecordingTail:
-    """What was added to a recording since the last read; ``since`` is for the next one.
-
-    ``facts`` and ``names`` are complete.
-    """
-
-    since: tuple[int, int, int]
-    names: tuple[Name, ...]
-    rows: Ints  # spans: name, start_ns, end_ns, thread, value; in the order in which they were written
-    events: tuple[Event, ...]  # like samples, with times in ms from the start of the run
-    samples: tuple[tuple[float, Mapping[str, Any]], ...]
-    facts: Mapping[str, Any]
-    start_ns: int
-
-
-def read_tail(folder: Path, since: tuple[int, int, int] = (0, 0, 0), most_chunks: int = 600) -> RecordingTail | None:
-    """Return what is new in a running recording, of its spans the newest chunks; None if it cannot be read.
-
-    The time depends on the amount of new data. Stretches thinned in the meantime are older than a minute and were
-    read before.
-    """
-    newest = "SELECT data FROM (SELECT id, data FROM chunk WHERE id > ? ORDER BY id DESC LIMIT ?) ORDER BY id"
-    try:
-        with contextlib.closing(_connect_readonly(folder, timeout=0.2)) as database:
-            database.execute("BEGIN")
-            ends = [
-                int(database.execute(f"SELECT coalesce(max(rowid), 0) FROM {table}").fetchone()[0])  # noqa: S608
-                for table in ("chunk", "event", "sample")
-            ]
-            facts = {str(key): json.loads(value) for key, value in database.execute("SELECT key, value FROM fact")}
-            start_ns = int(read_launch(folder).get("start_ns") or facts.get("child", {}).get("begun_ns", 0))
-            events = database.execute(
-                "SELECT start_ns, end_ns, lane, name, data FROM event WHERE rowid > ? ORDER BY rowid", since[1:2]
-            )
-            told = tuple(
-                Event(str(lane), _bounded_text(name), (a - start_ns) / 1e6, (b - start_ns) / 1e6, json_object(data))
-                for a, b, lane, name, data in events
-            )
-            samples = database.execute("SELECT time_ns, data FROM sample WHERE rowid > ? ORDER BY rowid", since[2:])
-            seen = tuple(((at - start_ns) / 1e6, json_object(data)) for at, data in samples)
-            rows = np.concatenate(
-                [np.zeros((0, 5), dtype=np.int64), *_read_chunks(database, newest, since[0], most_chunks)]
-            )
-            return RecordingTail((ends[0], ends[1], ends[2]), _read_names(database), rows, told, seen, facts, start_ns)
-    except (*DAMAGE_ERRORS, OSError):
-        return None
-
-
 def read_progress(folder: Path) -> tuple[int, float]:
     """Return the number of steps so far and the newest median in ms; ``(0, 0.0)`` if it cannot be read."""
     try:
-        with contextlib.closing(_connect_readonly(folder, timeout=0.2)) as database:
+        with contextlib.closing(connect_readonly(folder, timeout=0.2)) as database:
             told = database.execute("SELECT value FROM fact WHERE key = 'steps_so_far'").fetchone()
             names = _read_names(database)
             wanted = [i for i, n in enumerate(names) if n.lane in ("step", "on_batch") or n.detail.get("training")]
-            newest = "SELECT data FROM (SELECT id, data FROM chunk ORDER BY id DESC LIMIT 40) ORDER BY id"
-            rows = np.concatenate(list(_read_chunks(database, newest)) or [np.zeros((0, 5), dtype=np.int64)])
+            newest = database.execute("SELECT data FROM chunk ORDER BY id DESC LIMIT 40").fetchall()
+            rows = np.concatenate([NO_ROWS, *(decode_chunk(data) for (data,) in newest)])
     except (*DAMAGE_ERRORS, OSError):
         return 0, 0.0
     starts = np.sort(rows[np.isin(rows[:, 0], wanted), 1])
     steps = max(int(told[0]) if told else 0, len(starts))
     return steps, float(median_value(np.diff(starts[-200:]))) / 1e6 if len(starts) > 1 else 0.0
+
+
+def without_framework_lines(data: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return an event's data, its graph without framework lines."""
+    graph = data.get("graph")
+    if not isinstance(graph, Mapping):
+        return data
+    changed: dict[str, Any] = {}
+    for table, at in LINE_TABLES.items():
+        rows = graph.get(table) or ()
+        changed[table] = [row for row in rows if not is_framework_file(row[at])]
+    lost = [row for row in graph.get("lines") or () if is_framework_file(row[0])]
+    if lost:
+        changed[LOST_LINES_KEY] = [sum(row[2] for row in lost), sum(row[3] for row in lost)]
+    for table, at in TABLES_WITH_LINES.items():
+        rows = graph.get(table) or ()
+        changed[table] = [[*row[:at], None, 0, *row[at + 2 :]] if is_framework_file(row[at]) else row for row in rows]
+    kept = {table: rows for table, rows in changed.items() if table in graph or table == LOST_LINES_KEY}
+    return {**data, "graph": {**graph, **kept}}
+
+
+def with_sampled_lines(event: Event, names: Sequence[Name], samples: Spans) -> Event:
+    """Return a trace event; if its ops lost their lines, with lines at which the main thread was sampled while tracing.
+
+    The line of the call is excluded, because it also stands for the framework's own work.
+    """
+    graph = event.data.get("graph")
+    lost = graph.get(LOST_LINES_KEY) if isinstance(graph, Mapping) else None
+    if not lost:
+        return event
+    traced_until = event.start_ms + float(event.data.get("trace_ns") or 0) / 1e6
+    sites = (names[int(n)].detail.get("site") for n in samples.between(event.start_ms, traced_until).name)
+    called = event.data.get("site")
+    found = Counter(tuple(site) for site in sites if site and site != called and not is_framework_file(site[0]))
+    total = sum(found.values())
+    rows = [[*site, round(lost[0] * n / total), round(lost[1] * n / total)] for site, n in found.most_common()]
+    known = [*(graph.get("lines") or ()), *rows] if isinstance(graph, Mapping) else rows
+    return replace(event, data={**event.data, "graph": {**(graph or {}), "lines": known}})
+
+
+def is_framework_file(file: object) -> bool:
+    """Return whether a file belongs to an installed package of TensorFlow, Keras or JAX."""
+    return isinstance(file, str) and FRAMEWORK_PATH.search(file) is not None

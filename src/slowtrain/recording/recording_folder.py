@@ -1,8 +1,9 @@
-"""A recording's folder: whether it is one, whether its run is in progress, and its small files."""
+"""A recording's folder: whether it is one, whether its run is in progress, its small files, its largest size."""
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,8 @@ LAUNCH_FILE = "launch.json"
 ENDED_FILE = "ended.txt"
 FAILED_FILE = "failed.txt"
 RUNS_FOLDER = "slowtrain-runs"  # default folder of recordings
+UNIT_BYTES = {"": 1, "b": 1}
+SIZE_PATTERN = re.compile(r"(\d{1,15}(?:\.\d{1,9})?)\s*([a-z]*)", re.ASCII)
 
 
 def is_recording(path: Path) -> bool:
@@ -67,3 +70,19 @@ def _first_line(path: Path) -> str:
             return file.readline(200).strip()
     except OSError:
         return ""
+
+
+UNIT_BYTES |= {f"{letter}{end}": 1000 ** (i + 1) for i, letter in enumerate("kmgt") for end in ("", "b")}
+UNIT_BYTES |= {f"{letter}ib": 1024 ** (i + 1) for i, letter in enumerate("kmgt")}
+
+
+def parse_size(option: str, text: str, least: int = 0) -> int:
+    """Returns the size in bytes. Raises ``InputError`` if ``text`` is no size, or is below ``least``."""
+    found = SIZE_PATTERN.fullmatch(text.strip().lower())
+    unit = UNIT_BYTES.get(found[2]) if found else None
+    if found is None or unit is None:
+        raise InputError(f"{option} {text!r} is not a size; write it as 200MB or 1.5GB")
+    size = int(float(found[1]) * unit)
+    if size < least:
+        raise InputError(f"{option} {text} is too small for a recording; give {least / 1e6:.0f}MB or more")
+    return size

@@ -11,8 +11,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from slowtrain.columns.array_statistics import median_value
-from slowtrain.columns.arrays import Floats, Ints
+from slowtrain.columns.arrays import Floats, Ints, median_value
 from slowtrain.columns.spans import Name
 
 STEP_START_LANES = ("step", "on_batch", "function", "gradient")  # lanes whose spans a step can begin with

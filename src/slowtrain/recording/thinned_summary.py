@@ -18,9 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slowtrain.columns import intervals
-from slowtrain.columns.array_statistics import median_value
-from slowtrain.columns.arrays import Bools, Floats, Ints
-from slowtrain.columns.run_totals import BUCKETS_PER_DOUBLING
+from slowtrain.columns.arrays import BUCKETS_PER_DOUBLING, Bools, Floats, Ints, median_value
 
 ANCHOR_LANES = frozenset(
     {"step", "on_batch", "function", "gradient", "next"}
@@ -243,8 +241,7 @@ def _starts_in_turns(rows: Ints, long: Ints) -> Bools:
     if not len(long):
         return np.zeros(len(rows), dtype=bool)
     start, end = intervals.union(long[:, 1].astype(np.float64), long[:, 2].astype(np.float64))
-    at = np.searchsorted(start, rows[:, START].astype(np.float64), side="right") - 1
-    return np.asarray((at >= 0) & (rows[:, START] < end[np.maximum(at, 0)]))
+    return intervals.containing_range(start, end, rows[:, START].astype(np.float64)) >= 0
 
 
 def join_holes(one: ThinnedHole, two: ThinnedHole) -> ThinnedHole:

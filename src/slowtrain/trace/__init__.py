@@ -11,25 +11,11 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 
-from slowtrain.columns.array_statistics import median_value
-from slowtrain.columns.arrays import NO_FLOATS as NO_FLOATS
-from slowtrain.columns.arrays import NO_INTS as NO_INTS
-from slowtrain.columns.arrays import Bools as Bools
-from slowtrain.columns.arrays import Floats as Floats
-from slowtrain.columns.arrays import Ints as Ints
-from slowtrain.columns.device import Device as Device
-from slowtrain.columns.device import WindowSteps as WindowSteps
+from slowtrain.columns.arrays import Floats, median_value
+from slowtrain.columns.device import Device, Kernels, Line, Producer
 from slowtrain.columns.input_pipeline import Pipeline
-from slowtrain.columns.kernels import Kernels as Kernels
-from slowtrain.columns.kernels import Line as Line
-from slowtrain.columns.kernels import Producer as Producer
-from slowtrain.columns.spans import Event as Event
-from slowtrain.columns.spans import Name as Name
-from slowtrain.columns.spans import Spans as Spans
-from slowtrain.columns.spans import place_of as place_of
-from slowtrain.columns.steps import MIN_TELLING_STEPS as MIN_TELLING_STEPS
-from slowtrain.columns.steps import MIN_TELLING_STEPS_MS as MIN_TELLING_STEPS_MS
-from slowtrain.columns.steps import Steps as Steps
+from slowtrain.columns.spans import Event, Name, Spans
+from slowtrain.columns.steps import MIN_TELLING_STEPS, MIN_TELLING_STEPS_MS, Steps
 from slowtrain.model import Attribution, Category, Signal
 
 Made = TypeVar("Made")
@@ -58,6 +44,7 @@ class Trace:
     samples: Mapping[str, Floats] = field(default_factory=dict)
     root: str = ""
     device: Device | None = None
+    main: int = 1  # the number of the thread that trains
     _made: dict[object, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def once(self, make: Callable[Concatenate[Trace, Asked], Made], *asked: Asked.args, **named: Asked.kwargs) -> Made:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from slowtrain.columns.array_statistics import median_value, quantile
+from slowtrain.columns.arrays import median_value, quantile
 from slowtrain.columns.steps import is_loss
 from slowtrain.model import Category, Signal
 from slowtrain.model.answers.live_frame import Alert, RunState

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import psutil
 
-from slowtrain.columns.array_statistics import median_value, quantile
+from slowtrain.columns.arrays import median_value, quantile
 from slowtrain.columns.steps import Steps
 from slowtrain.errors import InputError
 from slowtrain.machine.host import host_facts

@@ -6,7 +6,8 @@ import pytest
 
 from slowtrain.script.locations.recorded_sources import handmade_input, handmade_input_places, only_converts
 from slowtrain.trace import Trace
-from slowtrain.trace.loading.drawn_trace import parse_drawing
+
+from ...drawn_trace import parse_drawing  # noqa: TID252  tests are no package
 
 LOOP = """
 step    1111111111

@@ -22,10 +22,10 @@ from slowtrain.diagnose import Findings
 from slowtrain.model import CATEGORY_PHRASES, Category, Diagnosis, Part, Phase, Signal, VerdictKind
 from slowtrain.number_text import format_count, format_number, format_speedup
 from slowtrain.trace import Trace
+from slowtrain.trace.signals import input_feed
 from slowtrain.trace.signals.device import step_bound
 from slowtrain.trace.signals.host import host_work
 from slowtrain.trace.signals.host.stalls import crowding_cores
-from slowtrain.trace.signals.input import input_feed
 
 MIN_EXTRA_GAIN_SHARE = 0.05  # of a step: what a cure saves beyond the category that it is named after
 MIN_OTHER_PROCESSORS = 0.2  # processors used by other processes
@@ -214,7 +214,7 @@ def _category_phrase(trace: Trace, category: Category) -> str:
     if category is Category.DEVICE and waits_for_copies(trace):
         return "in its program, where it mostly waits for copies that the program started"
     made = trace.lane("iterator")
-    made = made.where((made.thread == host_work.main_thread(trace)) & host_work.is_outermost(made))
+    made = made.where((made.thread == trace.main) & host_work.is_outermost(made))
     if category is Category.INPUT and host_work.ms_per_step(trace, made) > 0.5 * trace.mean(category):
         return f"creating iterators and {CATEGORY_PHRASES[category]}"
     return CATEGORY_PHRASES[category]

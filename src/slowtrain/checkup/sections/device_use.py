@@ -5,7 +5,7 @@ from __future__ import annotations
 from slowtrain.columns.device import Device
 from slowtrain.model import Attribution, DeviceUse, OpTime, Part
 from slowtrain.trace import Trace
-from slowtrain.trace.signals.device import achieved_rates
+from slowtrain.trace.signals.device import tensor_cores
 
 MAX_LISTED_OPS = 15
 
@@ -29,7 +29,7 @@ def device_use(trace: Trace) -> DeviceUse | None:
         device.gaps,
         _op_times(device),
         tuple(OpTime(k, c.ms, c.count, c.exposed_ms / (c.ms or 1.0), c.bytes) for k, c in device.copies.items()),
-        tuple(achieved_rates.device_rates(trace)),
+        tuple(tensor_cores.device_rates(trace)),
     )
 
 

@@ -70,10 +70,10 @@ def examine_profile(
     from slowtrain.checkup import build_checkup
     from slowtrain.checkup.sections.external_facts import join_facts
     from slowtrain.cli._support import facts_file
-    from slowtrain.profile import discovery
+    from slowtrain.profile import profile_files
     from slowtrain.trace.loading import profile_trace
 
-    kept, dropped = discovery.distinct_files(files)
+    kept, dropped = profile_files.distinct_files(files)
     copies = [f"{copy.name} is identical to {twin.name} and was read once" for copy, twin in dropped]
     trace = profile_trace.load_profile(kept, notes=(*notes, *copies, *_host_notes(kept)))
     if facts is not None and given is not None:

@@ -133,12 +133,8 @@ class _HloProgram:
         self.computations: dict[int, list[int]] = {}
         self.instructions: dict[int, Instruction] = {}
         self.frames = _StackFrames()
-        for tag, start, stop in self.file.fields(0, len(data)):
-            if tag == _MODULE:
-                self._module(start, stop)
-
-    def _module(self, start: int, stop: int) -> None:
-        for tag, begin, end in self.file.fields(start, stop):
+        modules = (span for tag, *span in self.file.fields(0, len(data)) if tag == _MODULE)
+        for tag, begin, end in (field for span in modules for field in self.file.fields(*span)):
             if tag == _COMPUTATION:
                 self._computation(begin, end)
             elif tag == _FRAMES:
@@ -171,7 +167,7 @@ class _HloProgram:
             elif tag == _SHAPE:
                 shape = self._shape(value, end)
             elif tag == _METADATA:
-                scope, frame = self._told(value, end)
+                scope, frame = self._scope_and_frame(value, end)
             elif tag == _TARGET:
                 target = file.text(value, end)
             elif tag == _ID:
@@ -208,7 +204,7 @@ class _HloProgram:
             start, stop = part
         return None
 
-    def _told(self, start: int, stop: int) -> tuple[str, int]:
+    def _scope_and_frame(self, start: int, stop: int) -> tuple[str, int]:
         scope, frame = "", 0
         for tag, value, end in self.file.fields(start, stop):
             if tag == _OP_NAME:

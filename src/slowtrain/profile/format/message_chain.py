@@ -10,7 +10,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-Ints = NDArray[np.int64]
+from slowtrain.columns.arrays import Ints
+
 Bytes = NDArray[np.uint8]
 
 BYTES_PER_LANE = 65 * 64  # an odd number of cache lines, because all lanes would otherwise use the same few cache sets

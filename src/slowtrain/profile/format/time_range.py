@@ -17,12 +17,20 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 
+from slowtrain.columns.arrays import Bools
 from slowtrain.profile import framework_names
 from slowtrain.profile.format import xplane
-from slowtrain.profile.format.stat_columns import STAT_ID, STAT_REF
-from slowtrain.profile.format.wire_format import VARINT, MessageRun, ProtoFile, field_rounds, field_tag, to_signed
+from slowtrain.profile.format.event_columns import EVENT_STATS, STAT_ID, STAT_REF
+from slowtrain.profile.format.wire_format import (
+    VARINT,
+    MessageRun,
+    ProtoFile,
+    encode_varint,
+    field_rounds,
+    field_tag,
+    to_signed,
+)
 
 _CHILD_TAG, _CHILDREN_TAG = field_tag(6, VARINT), field_tag(6)  # of an event's metadata: one id, or several packed
 
@@ -181,12 +189,12 @@ def _cut_line(
 # ---- references ----------------------------------------------------------------------------------------
 
 
-def _collect_event_stats(file: ProtoFile, stretch: MessageRun, inside: NDArray[np.bool_], used: _UsedIds) -> None:
+def _collect_event_stats(file: ProtoFile, stretch: MessageRun, inside: Bools, used: _UsedIds) -> None:
     """Collect the names of the kept events' statistics, and of their values that are names."""
     places = [
         (these.start, these.stop)
         for found in field_rounds(file, stretch.window, stretch.start[inside], stretch.stop[inside])
-        if (these := found.only(xplane.EVENT_STATS)) is not None
+        if (these := found.only(EVENT_STATS)) is not None
     ]
     if not places:
         return
@@ -242,11 +250,3 @@ def _fields_with_positions(file: ProtoFile, pos: int, end: int) -> Iterator[tupl
 def _length_delimited(tag: int, parts: list[bytes]) -> bytes:
     """Return a length-delimited field."""
     return b"".join((encode_varint(tag), encode_varint(sum(map(len, parts))), *parts))
-
-
-def encode_varint(value: int) -> bytes:
-    head = bytearray()
-    while value > 0x7F:
-        head.append(value & 0x7F | 0x80)
-        value >>= 7
-    return bytes((*head, value))

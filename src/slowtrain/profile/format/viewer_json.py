@@ -21,6 +21,7 @@ from typing import Any
 from slowtrain.errors import InputError
 from slowtrain.profile import framework_names
 from slowtrain.profile.format import xplane
+from slowtrain.profile.format.wire_format import encode_varint
 
 MAX_JSON_BYTES = 256 << 20  # unzipped; the viewer's own limit of a million events is about 200 MB
 JSON_HEAD_BYTES = 1 << 16
@@ -212,21 +213,12 @@ def _stat_value(name: str, value: Any) -> int | str | None:
 # ---- the profile's own form -----------------------------------------------------------------------------------
 
 
-def _encode_varint(value: int) -> bytes:
-    out = bytearray()
-    while value > 0x7F:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    out.append(value)
-    return bytes(out)
-
-
 def _encode_number(field: int, value: int) -> bytes:
-    return _encode_varint(field << 3) + _encode_varint(value)
+    return encode_varint(field << 3) + encode_varint(value)
 
 
 def _encode_field(field: int, data: bytes) -> bytes:
-    return _encode_varint(field << 3 | 2) + _encode_varint(len(data)) + data
+    return encode_varint(field << 3 | 2) + encode_varint(len(data)) + data
 
 
 def _encode_entry(field: int, number: int, text: str) -> bytes:

@@ -9,17 +9,16 @@ from __future__ import annotations
 import mmap
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from functools import cached_property
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from slowtrain.columns.arrays import Ints
 from slowtrain.errors import InputError
 from slowtrain.profile.format import message_chain
 
-Ints: TypeAlias = NDArray[np.int64]
-Codes: TypeAlias = NDArray[np.signedinteger[Any]]  # rows of a table, in the narrowest type that fits
-Bools: TypeAlias = NDArray[np.bool_]
 Words: TypeAlias = NDArray[np.uint64]
 Bytes: TypeAlias = NDArray[np.uint8]
 
@@ -46,12 +45,15 @@ class ProtoFile:
 
     def __init__(self, data: bytes | mmap.mmap, label: str, most_fields: int = MAX_SKELETON_FIELDS) -> None:
         self.data, self.label = data, label
-        self.array: Bytes = np.frombuffer(data, np.uint8)
         self.origin_ns = 0  # set once every line's header is known
         self.lines = 0
         self._fields_left = self._most_fields = most_fields
         self._unusual_rounds_left = MAX_UNUSUAL_ROUNDS
         self._events_left = MAX_EVENTS_HELD
+
+    @cached_property
+    def array(self) -> Bytes:
+        return np.frombuffer(self.data, np.uint8)
 
     def input_error(self, what: str) -> InputError:
         """Return the ``InputError`` for an unreadable profile."""
@@ -136,7 +138,17 @@ class ProtoFile:
 
 
 def to_signed(value: int) -> int:
+    """Return the two's complement of 64 bits."""
     return value - (1 << 64) if value >> 63 else value
+
+
+def encode_varint(value: int) -> bytes:
+    """Return the bytes of a number that is not negative, seven bits in each."""
+    head = bytearray()
+    while value > 0x7F:
+        head.append(value & 0x7F | 0x80)
+        value >>= 7
+    return bytes((*head, value))
 
 
 # ---- many messages at once ------------------------------------------------------------------------------------

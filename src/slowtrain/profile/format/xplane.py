@@ -10,20 +10,20 @@ tsl/profiler/protobuf/xplane.proto; unknown fields are skipped.
 
 from __future__ import annotations
 
-import gzip
 import mmap
 import struct
-import zlib
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeAlias
 
 import numpy as np
 
+from slowtrain.columns.arrays import Bools, Codes, Ints, distinct_with_codes
 from slowtrain.errors import InputError
-from slowtrain.profile.format import event_columns, file_kinds, message_chain
-from slowtrain.profile.format.stat_columns import (
+from slowtrain.profile import profile_files
+from slowtrain.profile.format import event_columns, message_chain
+from slowtrain.profile.format.event_columns import (
     STAT_BYTES,
     STAT_DOUBLE,
     STAT_ID,
@@ -38,9 +38,7 @@ from slowtrain.profile.format.stat_columns import (
 from slowtrain.profile.format.wire_format import (
     MAX_TIME_PS,
     VARINT,
-    Bools,
     ByteWindow,
-    Ints,
     MessageRun,
     ProtoFile,
     field_tag,
@@ -51,11 +49,9 @@ from slowtrain.profile.format.wire_format import (
 
 Value: TypeAlias = "int | float | str | bytes"
 
-_GZIP = b"\x1f\x8b"  # no XSpace begins with these bytes
 MAX_LINES = 20_000  # threads and streams in one file, each a millisecond of work; real files have less than a thousand
+MAX_TABLE_ID = 1 << 22  # of a table of names by metadata id
 SAMPLE_BYTES = 1 << 14
-MAX_UNZIPPED_BYTES = 4 << 30
-MAX_UNZIPPED_RATIO = 200  # real profiles shrink five- to twentyfold, a zip bomb a thousandfold
 
 
 @dataclass(frozen=True)
@@ -81,12 +77,7 @@ class Events:
                       {name: stat.where(keep) for name, stat in self.stats.items()})  # fmt: skip
 
 
-EVENT_STATS = event_columns.EVENT_STATS
 _LINE_ID, _LINE_NAME, _LINE_TIMESTAMP = field_tag(1, VARINT), field_tag(2), field_tag(3, VARINT)
-
-
-def _exceeds_time_limit(times: Ints) -> bool:
-    return len(times) > 0 and bool(times.max() >= MAX_TIME_PS or times.min() <= -MAX_TIME_PS)
 
 
 @dataclass(frozen=True)
@@ -163,7 +154,9 @@ class Line:
         """Return the columns metadata_id, start_ps, duration_ps and occurrences; statistics are added to ``wanted``."""
         columns = event_columns.decode_events(self._file, stretch, first_row, wanted)
         base_ps = (self.timestamp_ns - self._file.origin_ns) * 1000
-        if abs(base_ps) >= MAX_TIME_PS or any(_exceeds_time_limit(time) for time in columns[1:3]):
+        if abs(base_ps) >= MAX_TIME_PS or any(
+            time.max(initial=0) >= MAX_TIME_PS or time.min(initial=0) <= -MAX_TIME_PS for time in columns[1:3]
+        ):
             raise self._file.input_error(f"an event of line {self.name!r} is more than {MAX_TIME_PS} ps away")
         columns[1] += base_ps
         return columns
@@ -188,11 +181,24 @@ class Plane:
     name: str
     lines: tuple[Line, ...]
     event_names: Mapping[int, str]
-    display_names: Mapping[int, str]  # for events that have one: an op's type, an HLO instruction
     stat_names: Mapping[int, str]
     stats: Mapping[str, Value]
     _file: ProtoFile = field(repr=False, compare=False)
     _metadata_spans: Mapping[int, tuple[int, int]] = field(repr=False, compare=False)
+
+    def event_texts(self, metadata_id: Ints) -> tuple[tuple[str, ...], Codes]:
+        """Return the different names of these events, and each event's code into them."""
+        ids, code = distinct_with_codes(metadata_id)
+        return tuple(self.event_names.get(i, "") for i in ids.tolist()), code
+
+    def wanted_ids(self, wanted: Callable[[str], bool]) -> Bools | None:
+        """Return which metadata ids have a wanted name, as ``Line.events`` expects; None if the ids are too large."""
+        most = max(self.event_names, default=0)
+        if most > MAX_TABLE_ID or min(self.event_names, default=0) < 0:
+            return None  # ids in a TPU's planes are hashes
+        found = np.zeros(most + 1, dtype=bool)
+        found[[i for i, text in self.event_names.items() if wanted(text)]] = True
+        return found
 
     def metadata_stats(self, wanted: Collection[str]) -> dict[int, dict[str, Value]]:
         """Return the named statistics of each event name; they hold for every event of that name."""
@@ -222,7 +228,7 @@ PLANES_TAG, _NOTE_TAGS = field_tag(1), {field_tag(2): "errors", field_tag(3): "w
 _PLANE_ID, _PLANE_NAME, PLANE_LINES = field_tag(1, VARINT), field_tag(2), field_tag(3)
 PLANE_EVENT_METADATA, PLANE_STAT_METADATA, PLANE_STATS = field_tag(4), field_tag(5), field_tag(6)
 _KEY, _ENTRY = field_tag(1, VARINT), field_tag(2)  # of an entry of a protobuf map
-_METADATA_NAME, _METADATA_DISPLAY, METADATA_STATS = field_tag(2), field_tag(4), field_tag(5)
+_METADATA_NAME, METADATA_STATS = field_tag(2), field_tag(5)
 
 
 def _parse_line(file: ProtoFile, start: int, end: int, stat_names: StatNames) -> Line:
@@ -285,7 +291,6 @@ class _Tables:
     """A plane's names. For equal keys the later entry counts, as in every protobuf runtime."""
 
     events: dict[int, str] = field(default_factory=dict)
-    displays: dict[int, str] = field(default_factory=dict)
     spans: dict[int, tuple[int, int]] = field(default_factory=dict)
     stats: StatNames = field(default_factory=StatNames)
 
@@ -299,13 +304,10 @@ class _Tables:
     def add_event(self, file: ProtoFile, start: int, end: int) -> None:
         key, place = map_entry(file, start, end)
         self.events[key] = ""
-        self.displays.pop(key, None)
         self.spans.pop(key, None)
         for tag, at, until in file.fields(*place) if place else ():
             if tag == _METADATA_NAME:
                 self.events[key] = file.text(at, until)
-            elif tag == _METADATA_DISPLAY:
-                self.displays[key] = file.text(at, until)
             elif tag == METADATA_STATS and place:
                 self.spans[key] = place
 
@@ -328,7 +330,7 @@ def _parse_plane(file: ProtoFile, start: int, end: int) -> Plane:
             tables.add_event(file, value, stop)
         elif tag == PLANE_STAT_METADATA:
             tables.add_stat(file, value, stop)
-    return Plane(id_, name, tuple(lines), tables.events, tables.displays, tables.stats,
+    return Plane(id_, name, tuple(lines), tables.events, tables.stats,
                  _parse_stats(file, iter(stats), tables.stats), file, tables.spans)  # fmt: skip
 
 
@@ -350,50 +352,13 @@ def parse_space(data: bytes | mmap.mmap, label: str = "profile") -> Space:
     return Space(tuple(planes), errors, warnings, hostnames, file.origin_ns)
 
 
-def profile_bytes(path: str | Path) -> mmap.mmap:
-    """Return the bytes of a file that may be a profile, unzipped if needed. Raises ``InputError``."""
-    try:
-        with Path(path).open("rb") as stored:
-            head = stored.read(file_kinds.FILE_HEAD_BYTES)
-            if not head.startswith(_GZIP):
-                _decline_other_kinds(path, head)
-                return mmap.mmap(stored.fileno(), 0, access=mmap.ACCESS_READ)
-        import tempfile  # needed for packed ones alone
-
-        with gzip.open(path) as zipped, tempfile.TemporaryFile() as plain:
-            limit = min(MAX_UNZIPPED_BYTES, max(1 << 26, MAX_UNZIPPED_RATIO * Path(path).stat().st_size))
-            _decline_other_kinds(path, zipped.peek(file_kinds.FILE_HEAD_BYTES)[: file_kinds.FILE_HEAD_BYTES])
-            while part := zipped.read(1 << 20):
-                plain.write(part)
-                if plain.tell() > limit:
-                    raise _profile_error(path, f"it is larger than {limit >> 20} MiB when unpacked")
-            plain.flush()
-            return mmap.mmap(plain.fileno(), 0, access=mmap.ACCESS_READ)
-    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise _profile_error(path, f"broken gzip data: {error}") from error
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read: {error.strerror or error}") from error
-
-
-def _profile_error(path: str | Path, why: str) -> InputError:
-    return InputError(f"{path}: not a readable profile: {why}")
-
-
-def _decline_other_kinds(path: str | Path, head: bytes) -> None:
-    if not head:
-        raise _profile_error(path, "the file is empty")
-    kind = file_kinds.other_file_kind(head, Path(path).name)
-    if kind is not None:
-        raise _profile_error(path, f"it seems to be {kind}; {file_kinds.WANTED_HINT}")
-
-
 def read_space(path: str | Path) -> Space:
     """Read a profile from a file, plain or gzipped. Raises ``InputError``."""
-    data = profile_bytes(path)
+    data = profile_files.profile_bytes(path)
     try:
         return parse_space(data, str(path))
     except InputError as error:
-        kind = file_kinds.likely_file_kind(data[: file_kinds.FILE_HEAD_BYTES], Path(path).name)
+        kind = profile_files.likely_file_kind(data[: profile_files.FILE_HEAD_BYTES], Path(path).name)
         if kind is None:
             raise
-        raise _profile_error(path, f"it seems to be {kind}; {file_kinds.WANTED_HINT}") from error
+        raise profile_files.profile_error(path, f"it seems to be {kind}; {profile_files.WANTED_HINT}") from error

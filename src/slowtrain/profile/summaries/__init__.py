@@ -1,1 +1,1 @@
-"""Totals per step: ops, device time, allocators, tf.data stages and pipelines."""
+"""Why a device waits, the division of its steps, what a profile lacks, and totals per step."""

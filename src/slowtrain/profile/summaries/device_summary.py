@@ -1,22 +1,19 @@
-"""Totals of what a device did in its steps: kernels by name and op, number formats, copies, launches."""
+"""Totals of what a device did in its steps: kernels by name and op, formats, copies, launches; its allocators."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from slowtrain.columns import intervals
-from slowtrain.columns.array_statistics import median_value
-from slowtrain.columns.device import Device
-from slowtrain.columns.device_copies import DirectionCopies, PageableCopies
+from slowtrain.columns.arrays import Bools, median_value
+from slowtrain.columns.device import Device, DirectionCopies, Kernels, PageableCopies
 from slowtrain.columns.intervals import Intervals
-from slowtrain.columns.kernels import Kernels
-from slowtrain.profile import framework_names, op_shapes
-from slowtrain.profile.activity import timeline
-from slowtrain.profile.activity.device_activity import (
+from slowtrain.profile import device_activity, framework_names, host_reasons, timeline
+from slowtrain.profile.device_activity import (
     COLLECTIVE,
     D2D,
     D2H,
@@ -28,14 +25,16 @@ from slowtrain.profile.activity.device_activity import (
     UNKNOWN_MEMORY,
     Activities,
 )
-from slowtrain.profile.activity.timeline import Timeline
 from slowtrain.profile.format import xplane
-from slowtrain.profile.steps.profile_steps import StepTimes
-from slowtrain.profile.summaries import window_ops
-from slowtrain.profile.waits import idle_reasons
+from slowtrain.profile.profile_steps import StepTimes
+from slowtrain.profile.summaries import idle_reasons, window_ops
+from slowtrain.profile.timeline import Timeline
 
 BUFFERED_CALL_MS = 1e-3  # assumed length of a call; shorter than any launch
 MAX_TABLE_NAMES = 2000  # rows in a table; models with some hundred layers have as many ops
+_NUMBER_STATS = ("bytes_allocated", "bytes_available", "fragmentation", "peak_bytes_in_use", "requested_bytes")
+_ALLOCATOR_STATS = ("allocator_name", *_NUMBER_STATS)
+MAX_ALLOCATORS = 64
 
 
 def summarize_device(
@@ -88,7 +87,8 @@ def _time_by_format(kernels: Activities, steps: int) -> tuple[dict[str, float], 
             elif framework_names.MATRIX_KERNEL.search(text) or told is not None:
                 matrix[format_ or "unknown"] = matrix.get(format_ or "unknown", 0.0) + ms
                 by_xla = (
-                    framework_names.XLA_MATRIX_KERNEL.match(text) is not None and format_ in op_shapes.ALIGNED_ELEMENTS
+                    framework_names.XLA_MATRIX_KERNEL.match(text) is not None
+                    and format_ in device_activity.ALIGNED_ELEMENTS
                 )
                 cores += ms if by_xla or framework_names.TENSOR_CORE.search(text) else 0.0
     return precision, matrix, cores
@@ -99,7 +99,7 @@ def _kernels_by_format(kernels: Activities) -> Iterator[tuple[str | None, Activi
     if not len(kernels) or kernels.op is kernels.name:
         yield None, kernels
         return
-    formats = [op_shapes.product_format(text) for text in kernels.texts]
+    formats = [device_activity.product_format(text) for text in kernels.texts]
     different = sorted({f for f in formats if f is not None})
     code = np.array([*(different.index(f) if f is not None else -1 for f in formats), -1], dtype=np.int8)[kernels.op]
     for i, told in enumerate([*different, None]):
@@ -158,8 +158,7 @@ def _launch_figures(
     if not any(len(t.launches[0]) for t in threads):
         return None, None, 0
     owner, start, stop = timeline.launch_calls(threads, kernels.correlation)
-    spans = [t.of(framework_names.COMMAND_BUFFER_REASON) for t in threads]
-    off = intervals.union(np.concatenate([s[0] for s in spans]), np.concatenate([s[1] for s in spans]))
+    off = intervals.union_all(t.of(host_reasons.COMMAND_BUFFER_REASON) for t in threads)
     known = np.where(owner >= 0, start, -1.0)
     buffered = intervals.covered_length(off, known, known + BUFFERED_CALL_MS) > 0
     hit = (owner >= 0) & ~buffered
@@ -176,7 +175,7 @@ def profile_ops(
     """Return the ops in the form that recordings have; for an accelerator with what its host adds."""
     if not len(found):
         return None
-    host = window_ops.host_window_ops(space, 0.0, some.on_host.start_ms, some.on_host.end_ms)
+    host = window_ops.host_window_ops(space, 0.0, some.on_host)
     if device is None or device.kind == "CPU":
         return host
     own = device_ops(device.activities, found)
@@ -206,3 +205,50 @@ def device_ops(acts: Activities, found: StepTimes) -> Kernels:
             table[key] = (old[0] + ms, old[1] + count)
     return Kernels(steps, float(span.mean()), float(busy.mean()), float(mine.ms.sum()) / steps, len(mine) / steps, 0.0,
                    by_type, by_name)  # fmt: skip
+
+
+def read_pools(spaces: Iterable[xplane.Space]) -> dict[str, dict[str, float]]:
+    """Return figures by allocator at the moment of its highest use, for allocators with a limit."""
+    found: dict[str, list[tuple[float, ...]]] = {}
+    for space in spaces:
+        for plane in space.planes:
+            wanted = allocator_event_ids(plane, framework_names.ALLOCATION_EVENT)
+            for line in plane.lines if wanted is not None else ():
+                _add_requests(found, line.events(_ALLOCATOR_STATS, wanted))
+    return {name: _pool_figures(np.array(rows)) for name, rows in found.items()}
+
+
+def allocator_event_ids(plane: xplane.Plane, *called: str) -> Bools | None:
+    """Return which metadata ids belong to these events, as ``Line.events`` expects; None if the plane has none."""
+    wanted = plane.wanted_ids(lambda name: name in called)
+    return wanted if wanted is not None and wanted.any() else None
+
+
+def _add_requests(found: dict[str, list[tuple[float, ...]]], events: Any) -> None:
+    if not len(events):
+        return
+    label = events.stats["allocator_name"]
+    columns = [events.stats[n].filled(float("nan")).astype(float) for n in _NUMBER_STATS]
+    rows = np.stack(columns, axis=1)
+    for i, code in enumerate(label.labels()):
+        name = label.texts[code] if code >= 0 else ""
+        if name and (name in found or len(found) < MAX_ALLOCATORS) and np.isfinite(rows[i, :2]).all():
+            found.setdefault(name, []).append(tuple(rows[i]))
+
+
+def _pool_figures(rows: Any) -> dict[str, float]:
+    """Return one allocator's figures. ``peak_bytes`` also covers the time before the profile."""
+    used, available, fragmentation, peak, requested = rows.T
+    fullest = int(np.argmax(used))
+    limit = float((used + available).max())
+    most = float(np.nanmax(peak)) if np.isfinite(peak).any() else float(used.max())
+    found = {
+        "in_use_bytes": float(used[fullest]),
+        "limit_bytes": limit,
+        "peak_bytes": max(most, float(used.max())),
+        "requests": float(len(rows)),
+        "largest_request_bytes": float(np.nanmax(requested)) if np.isfinite(requested).any() else 0.0,
+    }
+    if np.isfinite(fragmentation).any():
+        found["fragmentation_share"] = float(median_value(fragmentation[~np.isnan(fragmentation)]))
+    return found

@@ -17,12 +17,12 @@ from typing import Any
 
 import numpy as np
 
+from slowtrain.columns.device import Producer
 from slowtrain.columns.input_pipeline import ASYNC_PREFIXES, PYTHON_OPS, Node, Pipeline, WrittenDataset, node_family
-from slowtrain.columns.kernels import Producer
 from slowtrain.profile import framework_names
-from slowtrain.profile.activity.host_threads import HostThread
 from slowtrain.profile.format import xplane
-from slowtrain.profile.steps.profile_steps import StepTimes
+from slowtrain.profile.host_threads import HostThread
+from slowtrain.profile.profile_steps import StepTimes
 from slowtrain.profile.summaries import tfdata_stages
 from slowtrain.profile.summaries.tfdata_stages import StageActivity, consumer_path
 
@@ -50,7 +50,7 @@ def profile_pipelines(space: xplane.Space, threads: Sequence[HostThread], found:
         groups.setdefault(root, {})[path] = stage
     made = []
     for several in _group_equal_iterators(groups.values()):
-        one = _build_pipeline(_with_missing_stages(_join_iterators(several)), begin, end)
+        one = _build_pipeline(_join_iterators(several), begin, end)
         if one is not None:
             # Each epoch has its own iterator. A data set with more batches than steps is also used for validation.
             anew = len(several) if one.batches <= MAX_BATCHES_PER_STEP * len(found) else 1
@@ -82,10 +82,17 @@ def _group_equal_iterators(groups: Iterable[dict[str, StageActivity]]) -> Iterab
 
 
 def _join_iterators(groups: Sequence[dict[str, StageActivity]]) -> dict[str, StageActivity]:
+    """Return the stages of equal iterators, and those of which only inputs were recorded.
+
+    None of the latter's spans ended in the window.
+    """
     found = groups[0]
     for group in groups[1:]:
         for path, stage in group.items():
             found[path].add(stage)
+    for path in groups[0].copy():
+        while path := consumer_path(path):
+            found.setdefault(path, StageActivity())
     return found
 
 
@@ -98,15 +105,6 @@ def _is_device_copy(pipe: Pipeline, space: xplane.Space) -> bool:
     if not sources or any(n.name != "Generator" or (n.written is not None and n.written.python) for n in sources):
         return False
     return any(framework_names.MULTI_DEVICE in text for plane in space.planes for text in plane.event_names.values())
-
-
-def _with_missing_stages(group: Mapping[str, StageActivity]) -> dict[str, StageActivity]:
-    """Add the stages of which only inputs were recorded, because none of their spans ended in the window."""
-    found = dict(group)
-    for path in group:
-        while path := consumer_path(path):
-            found.setdefault(path, StageActivity())
-    return found
 
 
 def _build_pipeline(group: dict[str, StageActivity], begin: float, end: float) -> Pipeline | None:

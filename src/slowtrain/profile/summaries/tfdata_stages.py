@@ -14,18 +14,15 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from slowtrain.columns import intervals
-from slowtrain.columns.arrays import Bools, Floats, Ints
+from slowtrain.columns.arrays import Bools, Codes, Floats, Ints
 from slowtrain.columns.input_pipeline import PYTHON_OPS
 from slowtrain.profile import framework_names
-from slowtrain.profile.activity import device_activity
 from slowtrain.profile.format import xplane
-from slowtrain.profile.format.stat_columns import Stat
-from slowtrain.profile.format.wire_format import Codes
+from slowtrain.profile.format.event_columns import Stat
 from slowtrain.profile.summaries import window_ops
 
 ITERATOR, FUNCTION, PRODUCE, TURN, OP = range(1, 6)
 _PATH_PREFIX = framework_names.ITERATOR_PREFIX
-MAX_NAME_IDS = 1 << 22
 MAX_PATH_CHARS, MAX_PATH_STAGES = 1200, 48  # characters, stages; longer paths are no real pipelines
 
 StageKey = tuple[int, str]  # root of a pipeline, and path of a stage in it
@@ -141,13 +138,12 @@ def _thread_spans(plane: xplane.Plane, line: xplane.Line, begin_ms: float, end_m
     stats = [
         s for s in (framework_names.NODE_ID, framework_names.PARENT_ID, *framework_names.STAGE_FACTS) if s in known
     ]
-    events = line.events(stats, _wanted_names(plane), int(end_ms * 1e9) + 1)
+    events = line.events(stats, plane.wanted_ids(lambda text: _span_role(text) > 0), int(end_ms * 1e9) + 1)
     if not len(events):
         return None
     start = events.start_ps / 1e9
     end = start + events.duration_ps / 1e9
-    ids, code = device_activity.distinct_with_codes(events.metadata_id)
-    texts = tuple(plane.event_names.get(int(i), "") for i in ids)
+    texts, code = plane.event_texts(events.metadata_id)
     role = np.array([_span_role(t) for t in texts], dtype=np.int64)[code]
     keep = np.flatnonzero((role > 0) & (end > begin_ms) & (start < end_ms))
     later, longer = np.diff(start[keep]), np.diff(end[keep])
@@ -156,27 +152,13 @@ def _thread_spans(plane: xplane.Plane, line: xplane.Line, begin_ms: float, end_m
     if not len(keep):
         return None
     numbers = [
-        _stat_numbers(events.stats.get(s), len(events))[keep]
+        events.stats[s].filled(0).astype(np.int64)[keep] if s in known else np.zeros(len(keep), dtype=np.int64)
         for s in (framework_names.NODE_ID, framework_names.PARENT_ID)
     ]
     facts = {
         s: found for s in framework_names.STAGE_FACTS if (found := events.stats.get(s)) is not None and len(found.rows)
     }
     return _ThreadSpans(start[keep], end[keep], role[keep], code[keep], texts, numbers[0], numbers[1], facts, keep)
-
-
-def _wanted_names(plane: xplane.Plane) -> Bools | None:
-    """Return which names are needed; None if the ids are too sparse for a table."""
-    most = max(plane.event_names, default=0)
-    if not 0 < most < MAX_NAME_IDS or min(plane.event_names) < 0:
-        return None
-    found = np.zeros(most + 1, dtype=bool)
-    found[[i for i, text in plane.event_names.items() if _span_role(text)]] = True
-    return found
-
-
-def _stat_numbers(stat: Stat | None, count: int) -> Ints:
-    return np.zeros(count, dtype=np.int64) if stat is None else stat.filled(0).astype(np.int64)
 
 
 def _span_role(text: str) -> int:
@@ -300,7 +282,7 @@ class _StageReader:
             if not len(rows):
                 continue
             start, end = part.start_ms[rows], part.end_ms[rows]
-            first = np.concatenate(([True], start[1:] >= np.maximum.accumulate(end)[:-1]))
+            first = intervals.is_outermost(start, end)
             rows, start, end = rows[first], start[first], end[first]
             at = np.minimum(np.searchsorted(numbers, part.id[rows]), len(numbers) - 1)
             stage = np.where(numbers[at] == part.id[rows], of[at], -1)
@@ -317,8 +299,8 @@ class _StageReader:
     def _compute(self, part: _ThreadSpans, start: Floats, end: Floats, stage: Ints) -> None:
         """Add the ops in a thread's turns."""
         ops = part.rows(OP)
-        at = np.searchsorted(start, part.start_ms[ops], side="right") - 1
-        of = np.where((at >= 0) & (part.start_ms[ops] < end[np.maximum(at, 0)]), stage[np.maximum(at, 0)], -1)
+        at = intervals.containing_range(start, end, part.start_ms[ops])
+        of = np.where(at >= 0, stage[at], -1)
         ops, of = ops[of >= 0], of[of >= 0]
         ms = part.end_ms[ops] - part.start_ms[ops]
         for i, code in np.unique(np.stack([of, part.text[ops]]), axis=1).T.tolist():

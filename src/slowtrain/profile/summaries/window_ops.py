@@ -8,23 +8,21 @@ callbacks) to no step.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 
 from slowtrain.columns import intervals
-from slowtrain.columns.array_statistics import median_value, quantile
-from slowtrain.columns.arrays import Bools, Floats
-from slowtrain.columns.kernels import Kernels
+from slowtrain.columns.arrays import Bools, Codes, Floats, median_value, quantile
+from slowtrain.columns.device import Kernels
 from slowtrain.errors import InputError
 from slowtrain.model import Bar
-from slowtrain.profile import framework_names
-from slowtrain.profile.activity import device_activity, span_reasons
+from slowtrain.profile import framework_names, host_reasons
 from slowtrain.profile.format import xplane
-from slowtrain.profile.format.wire_format import Codes
-from slowtrain.profile.waits.host_activity import MAX_ONE_FUNCTION_SHARE, MIN_EAGER_OPS_PER_STEP
+from slowtrain.profile.profile_steps import StepTimes
+from slowtrain.profile.summaries.host_activity import is_function_call, is_made_of_small_calls
 
 MAX_BARS = 400
 MAX_NAMED_OPS = 400  # the costliest ops, each listed by itself
@@ -48,18 +46,10 @@ class ProfileWindow:
 
 
 @dataclass(frozen=True)
-class _StepBounds:
-    """The steps, on the clock of the events."""
-
-    start_ms: Floats
-    end_ms: Floats
-
-
-@dataclass(frozen=True)
 class _EventRows:
     """Events of one kind in ms of the run."""
 
-    text: list[str]
+    text: Sequence[str]
     code: Codes
     start_ms: Floats
     end_ms: Floats
@@ -74,39 +64,38 @@ def read_windows(windows: list[ProfileWindow]) -> Kernels | None:
 def _read_window(window: ProfileWindow) -> Kernels | None:
     try:
         space = xplane.read_space(window.path)
-        return host_window_ops(space, profile_origin_ms(space, window), window.start_ms, window.end_ms, whole=True)
+        steps = StepTimes(window.start_ms, window.end_ms, "")
+        return host_window_ops(space, profile_origin_ms(space, window), steps, whole=True)
     except (InputError, OSError):
         return None
 
 
-def host_window_ops(
-    space: xplane.Space, origin_ms: float, start_ms: Floats, end_ms: Floats, *, whole: bool = False
-) -> Kernels | None:
+def host_window_ops(space: xplane.Space, origin_ms: float, found: StepTimes, *, whole: bool = False) -> Kernels | None:
     """Return what the host ran in these steps; ``origin_ms`` is the profile's start on their clock.
 
     ``whole``: also read what input threads did after the last step; a long profile has no room for it. None if
     nothing ran. Raises ``InputError`` for broken events.
     """
-    bounds = _StepBounds(start_ms, end_ms)
-    lines = list(_thread_rows(space, origin_ms, bounds, whole))
-    steps = len(start_ms)
-    own, others = [(name, rows) for name, rows, is_op in lines if is_op], span_reasons.waits_for_peers
-    ops = [(name, _filter_rows(rows, span_reasons.is_model_op)) for name, rows in own]
-    peers = _rows_union([_filter_rows(rows, others) for _, rows in own])
+    lines = list(_thread_rows(space, origin_ms, found, whole))
+    steps, start_ms, end_ms = len(found), found.start_ms, found.end_ms
+    own = [rows for _, rows, is_op in lines if is_op]
+    ops = [_filter_rows(rows, host_reasons.is_model_op) for rows in own]
+    waits = [_filter_rows(rows, host_reasons.waits_for_peers) for rows in own]
+    peers = intervals.union_all((r.start_ms, r.end_ms) for r in waits)
     other = [rows for _, rows, is_op in lines if is_op is False]
     if not ops and not other:
         return None
-    start = np.concatenate([r.start_ms for _, r in ops] or [np.zeros(0)])
-    end = np.concatenate([r.end_ms for _, r in ops] or [np.zeros(0)])
+    start = np.concatenate([r.start_ms for r in ops] or [np.zeros(0)])
+    end = np.concatenate([r.end_ms for r in ops] or [np.zeros(0)])
     alone = intervals.subtract(peers, intervals.union(start, end))
-    by_type, by_name = _op_tables((r for _, r in ops), steps)
+    by_type, by_name = _op_tables(ops, steps)
     feeding = [(r, is_op) for name, r, is_op in lines if name.startswith(framework_names.INPUT_THREADS)]
-    by_input, _ = _op_tables((_op_rows(r) for r, is_op in feeding if is_op is not None), steps)
+    by_input, _ = _op_tables((_filter_rows(r, _is_op) for r, is_op in feeding if is_op is not None), steps)
     if not by_input:  # a large buffer is filled before the steps that use it
-        by_input, _ = _op_tables((_op_rows(r) for r, is_op in feeding if is_op is None), steps)
+        by_input, _ = _op_tables((_filter_rows(r, _is_op) for r, is_op in feeding if is_op is None), steps)
     beside = [r for r, is_op in feeding if is_op is False]
     by_input = _op_tables(map(_begun_dataset_rows, beside), steps)[0] | by_input
-    calls = _sum_ms(other, lambda t: t.startswith(framework_names.EAGER_LOCAL) and framework_names.eager_op(t) is None)
+    calls = _sum_ms(other, is_function_call)
     runs = _sum_ms(other, lambda t: t == framework_names.EAGER_RUN)
     eager = _count_rows(
         other, lambda t: framework_names.eager_op(t) not in (None, *framework_names.LOOP_OPS)
@@ -124,8 +113,8 @@ def host_window_ops(
         eager / steps,
         max(runs - calls, 0.0) / steps,
         calls / steps,
-        _median_step_bars(lines, bounds),
-        _eager_work_ms(other, bounds),
+        _median_step_bars(lines, found),
+        _eager_work_ms(other, found),
         by_input=by_input,
         peers_ms=float(intervals.covered_length(alone, start_ms, end_ms).mean()),
         input_calls=_count_rows(beside, lambda t: t.startswith(framework_names.ITERATOR_NEXT_FUNCTION)) / steps,
@@ -142,7 +131,7 @@ def profile_origin_ms(space: xplane.Space, window: ProfileWindow) -> float:
 
 
 def _thread_rows(
-    space: xplane.Space, origin_ms: float, window: _StepBounds, whole: bool
+    space: xplane.Space, origin_ms: float, found: StepTimes, whole: bool
 ) -> Iterator[tuple[str, _EventRows, bool | None]]:
     """Yield for each host thread its op executions (True) and its other events (False) inside the steps.
 
@@ -152,22 +141,21 @@ def _thread_rows(
         if plane.name != framework_names.HOST_PLANE:
             continue
         compiled = [framework_names.HLO_OP] if framework_names.HLO_OP in plane.stat_names.values() else []
-        last = None if whole or not len(window.end_ms) else float(window.end_ms.max())
-        before_ps = None if last is None else int((last - origin_ms) * 1e9) + 1
+        before_ps = None if whole or not len(found) else int((float(found.end_ms.max()) - origin_ms) * 1e9) + 1
         for line in plane.lines:
             events = line.events(compiled, before_ps=before_ps)
             if not len(events):
                 continue
             start = origin_ms + events.start_ps / 1e9
             end = start + events.duration_ps / 1e9
-            at = np.searchsorted(window.start_ms, start, side="right") - 1
-            inside = (at >= 0) & (start < window.end_ms[np.maximum(at, 0)])
-            ids, inverse = device_activity.distinct_with_codes(events.metadata_id)
-            text = [plane.event_names.get(int(i), "") for i in ids]
-            hlo = _has_hlo_op(events, len(start))
+            inside = intervals.containing_range(found.start_ms, found.end_ms, start) >= 0
+            text, inverse = plane.event_texts(events.metadata_id)
+            hlo = np.zeros(len(start), dtype=bool)
+            if (stat := events.stats.get(framework_names.HLO_OP)) is not None:
+                hlo[stat.rows] = True
             # Ops on tf.data's threads make input; they are not part of the step's computation.
             feeding = line.name.startswith(framework_names.INPUT_THREADS)
-            op = np.array([op_type(t) is not None for t in text])[inverse] | hlo
+            op = np.array([_is_op(t) for t in text])[inverse] | hlo
             mine, rest = op & inside & (not feeding), (~op | feeding) & inside
             kept: list[tuple[Bools, bool | None]] = [(mine, True), (rest, False), (op & ~inside & feeding, None)]
             for keep, is_op in kept:
@@ -177,18 +165,7 @@ def _thread_rows(
 
 def _filter_rows(rows: _EventRows, wanted: Callable[[str], bool]) -> _EventRows:
     keep = _matching_rows(rows, wanted)
-    return rows if keep.all() else _EventRows(rows.text, rows.code[keep], rows.start_ms[keep], rows.end_ms[keep])
-
-
-def _rows_union(parts: list[_EventRows]) -> intervals.Intervals:
-    start = np.concatenate([np.zeros(0), *(r.start_ms for r in parts)])
-    return intervals.union(start, np.concatenate([np.zeros(0), *(r.end_ms for r in parts)]))
-
-
-def _op_rows(rows: _EventRows) -> _EventRows:
-    """Return the rows of an input thread that run an op of the user's functions."""
-    keep = np.array([op_type(t) is not None for t in rows.text], dtype=bool)[rows.code]
-    return _EventRows(rows.text, rows.code[keep], rows.start_ms[keep], rows.end_ms[keep])
+    return replace(rows, code=rows.code[keep], start_ms=rows.start_ms[keep], end_ms=rows.end_ms[keep])
 
 
 def _begun_dataset_rows(rows: _EventRows) -> _EventRows:
@@ -196,17 +173,8 @@ def _begun_dataset_rows(rows: _EventRows) -> _EventRows:
 
     The op that makes the data set is often too short to be recorded.
     """
-    keep = _matching_rows(rows, lambda t: t.startswith(framework_names.MAKE_ITERATOR))
     text = [f"begun:{t.partition('#')[0].removeprefix(framework_names.MAKE_ITERATOR)}" for t in rows.text]
-    return _EventRows(text, rows.code[keep], rows.start_ms[keep], rows.end_ms[keep])
-
-
-def _has_hlo_op(events: xplane.Events, count: int) -> Bools:
-    found = np.zeros(count, dtype=bool)
-    stat = events.stats.get(framework_names.HLO_OP)
-    if stat is not None:
-        found[stat.rows] = True
-    return found
+    return replace(_filter_rows(rows, lambda t: t.startswith(framework_names.MAKE_ITERATOR)), text=text)
 
 
 def _op_tables(
@@ -218,7 +186,7 @@ def _op_tables(
     for rows in ops:
         ms = np.bincount(rows.code, rows.end_ms - rows.start_ms, minlength=len(rows.text))
         count = np.bincount(rows.code, minlength=len(rows.text))
-        for i in np.flatnonzero(count):
+        for i in np.flatnonzero(count).tolist():
             for table, key in ((by_type, op_type(rows.text[i]) or "XLA"), (by_name, rows.text[i])):
                 row = table.setdefault(key, [0.0, 0.0])
                 row[0] += float(ms[i]) / steps
@@ -259,24 +227,19 @@ def _single_jax_calls(lines: list[_EventRows], steps: int) -> int:
         if not len(mine):
             continue
         start, end = rows.start_ms[mine], rows.end_ms[mine]
-        outermost = np.concatenate(([True], start[1:] >= np.maximum.accumulate(end)[:-1]))
+        outermost = intervals.is_outermost(start, end)
         count += int(outermost.sum())
         for i in np.flatnonzero(outermost):
             text = rows.text[rows.code[mine[i]]]
             spent[text] = spent.get(text, 0.0) + float(end[i] - start[i])
-    each = count / max(steps, 1)
-    return (
-        count
-        if each >= MIN_EAGER_OPS_PER_STEP and max(spent.values()) < MAX_ONE_FUNCTION_SHARE * sum(spent.values())
-        else 0
-    )
+    return count if is_made_of_small_calls(count, steps, spent) else 0
 
 
 def _matching_rows(rows: _EventRows, wanted: Callable[[str], bool]) -> Bools:
     return np.array([bool(wanted(t)) for t in rows.text], dtype=bool)[rows.code]
 
 
-def _eager_work_ms(lines: list[_EventRows], window: _StepBounds) -> float:
+def _eager_work_ms(lines: list[_EventRows], found: StepTimes) -> float:
     """Return ms per step in which eager ops compute.
 
     Steps of a loop run the same ops in the same order, so that the lower quartile over the steps is free of
@@ -286,9 +249,7 @@ def _eager_work_ms(lines: list[_EventRows], window: _StepBounds) -> float:
     starts, spent = [np.zeros(0)], [np.zeros(0)]
     for rows in lines:
         run = _matching_rows(rows, lambda t: t == framework_names.EAGER_RUN)
-        call = _matching_rows(
-            rows, lambda t: t.startswith(framework_names.EAGER_LOCAL) and framework_names.eager_op(t) is None
-        )
+        call = _matching_rows(rows, is_function_call)
         if run.any():
             calls = intervals.union(rows.start_ms[call], rows.end_ms[call])
             own = intervals.covered_length(calls, rows.start_ms[run], rows.end_ms[run]) <= 0
@@ -296,8 +257,8 @@ def _eager_work_ms(lines: list[_EventRows], window: _StepBounds) -> float:
             spent.append((rows.end_ms - rows.start_ms)[run][own])
     start, ms = np.concatenate(starts), np.concatenate(spent)
     order = np.argsort(start)
-    step = np.searchsorted(window.start_ms, start[order], side="right") - 1
-    count = np.bincount(step, minlength=len(window.start_ms))
+    step = np.searchsorted(found.start_ms, start[order], side="right") - 1
+    count = np.bincount(step, minlength=len(found))
     if not len(start) or count.max() == 0:
         return 0.0
     usual = int(np.bincount(count[count > 0]).argmax())
@@ -306,11 +267,10 @@ def _eager_work_ms(lines: list[_EventRows], window: _StepBounds) -> float:
     return float(np.maximum(each - median_value(each), 0.0).sum())
 
 
-def _median_step_bars(lines: list[tuple[str, _EventRows, bool | None]], window: _StepBounds) -> tuple[Bar, ...]:
+def _median_step_bars(lines: list[tuple[str, _EventRows, bool | None]], found: StepTimes) -> tuple[Bar, ...]:
     """Return the longest ops and waits of the window's median step, in ms from its start."""
-    length = window.end_ms - window.start_ms
-    step = int(np.argsort(length)[len(length) // 2])
-    begin, stop = float(window.start_ms[step]), float(window.end_ms[step])
+    step = int(np.argsort(found.end_ms - found.start_ms)[len(found) // 2])
+    begin, stop = float(found.start_ms[step]), float(found.end_ms[step])
     bars = []
     for _, rows, is_op in lines:
         for i in np.flatnonzero((rows.start_ms >= begin) & (rows.start_ms < stop)):
@@ -320,6 +280,10 @@ def _median_step_bars(lines: list[tuple[str, _EventRows, bool | None]], window: 
                 bars.append(Bar(lane, text, float(rows.start_ms[i]) - begin, min(float(rows.end_ms[i]), stop) - begin))
     longest = sorted(bars, key=lambda b: b.start_ms - b.end_ms)[:MAX_BARS]
     return tuple(sorted(longest, key=lambda b: b.start_ms))
+
+
+def _is_op(text: str) -> bool:
+    return op_type(text) is not None
 
 
 def op_type(text: str) -> str | None:

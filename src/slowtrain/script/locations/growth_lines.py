@@ -11,8 +11,8 @@ from slowtrain.script.navigation import node_lookup
 from slowtrain.script.text import source_file, syntax_tree
 from slowtrain.script.text.source_file import FUNCTION_NODES, Source
 from slowtrain.trace import Trace
-from slowtrain.trace.signals.memory import memory_growth
-from slowtrain.trace.signals.memory.growth_suspects import GrowingContainer
+from slowtrain.trace.signals import memory_growth
+from slowtrain.trace.signals.growth_suspects import GrowingContainer
 
 MAX_LINES = 3  # lines per container
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from slowtrain.columns.kernels import Line
+from slowtrain.columns.device import Line
 from slowtrain.model import Category, Place
 from slowtrain.script.locations.recorded_sources import (
     divide_loop_lines,
@@ -16,7 +16,7 @@ from slowtrain.script.locations.recorded_sources import (
 )
 from slowtrain.trace import Trace
 from slowtrain.trace.signals.drift import step_growth
-from slowtrain.trace.signals.host import host_work, user_loop
+from slowtrain.trace.signals.host import host_work, source_lines
 
 KERAS_STEP_SOURCES = frozenset({"fit", "evaluate", "predict"})  # the Python between these steps is Keras's own
 # Lanes whose spans begin at a line that calls the framework, of which the line tracer cannot tell Python's part.
@@ -65,7 +65,7 @@ def _python_of(trace: Trace, *, printing: bool) -> OwnPython | None:
     )  # drift/growing-step owns that part
     lines = python_lines(trace)
     claimed = _claimed_places(trace, lines)
-    mine = [li for li in lines if li.place not in claimed and host_work.prints(trace, li.place) is printing]
+    mine = [li for li in lines if li.place not in claimed and source_lines.prints(trace, li.place) is printing]
     of_all, of_mine = (sum(line.ms for line in some) for some in (lines, mine))
     ms = python * of_mine / of_all if of_all else 0.0
     if ms <= 0:
@@ -76,7 +76,7 @@ def _python_of(trace: Trace, *, printing: bool) -> OwnPython | None:
 
 def python_lines(trace: Trace) -> tuple[Line, ...]:
     """Lines of the script that run in a step and do not call the framework, with ms as weights."""
-    calls = {place for lane in CALL_LANES for place in user_loop.ms_by_line(trace, lane)}
+    calls = {place for lane in CALL_LANES for place in host_work.ms_by_line(trace, lane)}
     calls |= {e.place for e in trace.events_of("loop") if e.place is not None}
     lines = trace.loop_lines or sampled_lines(trace)
     return tuple(line for line in lines if line.place not in calls and line.ms > 0)
@@ -105,12 +105,12 @@ def _claimed_places(trace: Trace, lines: tuple[Line, ...]) -> set[Place]:
     """Lines that other causes own: they make input, build data sets, read values back, write logs or save."""
     claimed = {w.place for pipe in trace.pipelines for w in pipe.written if w.place is not None}
     claimed |= {e.place for e in trace.events_of("iterator") if e.place is not None}
-    read = set(user_loop.ms_by_line(trace, "readback"))
-    claimed |= {line.place for line in user_loop.with_loop_heads(trace.loop_lines, read)} if read else set()
+    read = set(host_work.ms_by_line(trace, "readback"))
+    claimed |= {line.place for line in host_work.with_loop_heads(trace.loop_lines, read)} if read else set()
     claimed |= {
         li.place
         for li in lines
-        if host_work.writes_log(trace, li.place) or host_work.writes_checkpoint(trace, li.place)
+        if source_lines.writes_log(trace, li.place) or source_lines.writes_checkpoint(trace, li.place)
     }
     return claimed | _input_places(trace)
 
@@ -122,6 +122,6 @@ def _input_places(trace: Trace) -> set[Place]:
         return set()
     if hand is not None:
         return handmade_input_places(trace)
-    if user_loop.batch_comes_from_python(trace) and trace.steps.training:
+    if host_work.batch_comes_from_python(trace) and trace.steps.training:
         return {line.place for line in divide_loop_lines(trace).before}
     return set()

@@ -12,15 +12,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from slowtrain.columns.array_statistics import median_value
-from slowtrain.columns.arrays import Ints
+from slowtrain.columns.arrays import Ints, median_value
 from slowtrain.columns.spans import Event
 from slowtrain.model import Place
 from slowtrain.script.locations import trip_counts
 from slowtrain.script.locations.trip_counts import StepCount
 from slowtrain.script.text import source_file
 from slowtrain.trace import Trace
-from slowtrain.trace.signals.series import step_trend
+from slowtrain.trace.signals import step_trend
 
 MAX_TEXT_CHARS = 300_000  # characters; the recorder truncates longer scripts
 MIN_STEPS_RATIO = 1.01  # times the steps so far; below it the run is at its end

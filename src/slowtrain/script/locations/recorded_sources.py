@@ -8,14 +8,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from slowtrain.columns.kernels import Line
+from slowtrain.columns.device import Line
 from slowtrain.errors import InputError
 from slowtrain.model import Category, Edit, Place
 from slowtrain.script.navigation import node_lookup
 from slowtrain.script.text import edits, source_file, syntax_tree
 from slowtrain.script.text.source_file import InputLines
 from slowtrain.trace import Trace
-from slowtrain.trace.signals.host import user_loop
+from slowtrain.trace.signals.host import host_work
 from slowtrain.trace.signals.host.source_lines import calls_at, loops_around
 
 MIN_INPUT_MS = 0.1
@@ -103,27 +103,27 @@ def input_follows_model(trace: Trace) -> bool:
 def model_answer_places(trace: Trace) -> set[Place]:
     """Lines that read results of the model of which the step's input is made, one or a few per call."""
     asked, read = _calls_for_input(trace)
-    calls = user_loop.spans_per_step(trace, "function", asked)
-    return {p for p in read if user_loop.spans_per_step(trace, "readback", [p]) <= MAX_ANSWERS_PER_CALL * calls}
+    calls = host_work.spans_per_step(trace, "function", asked)
+    return {p for p in read if host_work.spans_per_step(trace, "readback", [p]) <= MAX_ANSWERS_PER_CALL * calls}
 
 
 def _calls_for_input(trace: Trace) -> tuple[list[Place], list[Place]]:
     """The lines that make a step's input and call the framework, and those that read values back."""
-    step = user_loop.step_line(trace)
+    step = host_work.step_line(trace)
     text = recorded_source(trace, step.file) if step is not None else None
     found = text.feeding(step.line) if text is not None and step is not None else None
     if found is None or step is None:
         return [], []
     asked, read = (
-        [p for p in user_loop.ms_by_line(trace, lane) if p.file == step.file and p.line in found.lines]
+        [p for p in host_work.ms_by_line(trace, lane) if p.file == step.file and p.line in found.lines]
         for lane in ("function", "readback")
     )
     return asked, read
 
 
-def divide_loop_lines(trace: Trace) -> user_loop.LoopLines:
+def divide_loop_lines(trace: Trace) -> host_work.LoopLines:
     """The loop's lines before and after the step; a function's lines are on the side on which it is called."""
-    found, step = user_loop.divide_loop(trace), user_loop.step_line(trace)
+    found, step = host_work.divide_loop(trace), host_work.step_line(trace)
     text = recorded_source(trace, step.file) if step is not None else None
     if step is None or text is None:
         return found
@@ -135,7 +135,7 @@ def divide_loop_lines(trace: Trace) -> user_loop.LoopLines:
 
     every = (*found.before, *found.after)
     before, after = (tuple(line for line in every if is_behind(line) is side) for side in (False, True))
-    return user_loop.LoopLines(before, after, found.outside_ms)
+    return host_work.LoopLines(before, after, found.outside_ms)
 
 
 def _step_places(trace: Trace) -> list[Place]:

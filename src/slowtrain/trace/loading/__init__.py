@@ -1,1 +1,1 @@
-"""Builds traces from recordings, profiles and drawings."""
+"""Builds traces from recordings and profiles; input pipelines from TensorFlow's counters."""

@@ -12,27 +12,30 @@ import numpy as np
 
 from slowtrain.columns import intervals
 from slowtrain.columns.arrays import Floats
-from slowtrain.columns.device import Device
+from slowtrain.columns.device import Device, Kernels
 from slowtrain.columns.input_pipeline import Pipeline
 from slowtrain.columns.intervals import Intervals
-from slowtrain.columns.kernels import Kernels
 from slowtrain.columns.steps import Steps
 from slowtrain.errors import InputError
 from slowtrain.model import Attribution, Category, Part, Phase, Signal
 from slowtrain.number_text import format_number
-from slowtrain.profile import framework_names
-from slowtrain.profile.activity import main_thread, reading_horizon, timeline
-from slowtrain.profile.activity.timeline import Timeline
+from slowtrain.profile import framework_names, host_threads, profile_steps, timeline
 from slowtrain.profile.format import viewer_json, xplane
-from slowtrain.profile.steps import device_paced_steps, profile_steps
-from slowtrain.profile.steps.profile_steps import StepTimes
-from slowtrain.profile.summaries import allocator_pools, device_summary, tfdata_pipelines, window_ops
-from slowtrain.profile.waits import host_activity, idle_reasons, mark_overrun, missing_data, step_division
+from slowtrain.profile.profile_steps import StepTimes
+from slowtrain.profile.summaries import (
+    device_summary,
+    host_activity,
+    idle_reasons,
+    missing_data,
+    step_division,
+    tfdata_pipelines,
+    window_ops,
+)
+from slowtrain.profile.timeline import Timeline
 from slowtrain.trace import Trace
 
-MIN_PREFILLED_SHARE = (
-    0.25  # of a profile's batches that were made before it began; with more it shows little of the input
-)
+# Of a profile's batches that were made before it began; with more it shows little of the input.
+MIN_PREFILLED_SHARE = 0.25
 MAX_HIDDEN_SHARE = 0.05  # of the steps' time in kernels that the profile hides (LITTLE of the causes)
 MIN_ASSUMED_CORES = 2.0  # assumed for a training machine if the profile shows fewer
 MAX_DEEP_STEPS = 200  # steps of a long profile that are read for ops and input; reading all would take long
@@ -94,15 +97,15 @@ def build_profile_trace(spaces: Sequence[xplane.Space], label: str = "profile", 
     device = _computing_device(spaces, whole)
     found = profile_steps.find_profile_steps(whole, device)
     if not found.source and any(
-        reading_horizon.find_horizon(timeline.device_and_host_lines(s), reading_horizon.MAX_DEEP_EVENTS) for s in spaces
+        timeline.find_horizon(timeline.device_and_host_lines(s), timeline.MAX_DEEP_EVENTS) for s in spaces
     ):
         whole = timeline.read_timeline(
-            spaces, reading_horizon.MAX_DEEP_EVENTS
+            spaces, timeline.MAX_DEEP_EVENTS
         )  # one stretch, which is read completely with statistics
         device = _computing_device(spaces, whole)
         found = profile_steps.find_profile_steps(whole, device)
     if device is not None and found.source:
-        found = device_paced_steps.device_paced_times(found, whole, device)
+        found = profile_steps.device_paced_times(found, whole, device)
     if device is not None and any(map(missing_data.dropped_event_count, spaces)):
         found = missing_data.recorded_steps(found, whole, device)
     told = missing_data.missing_data_notes(spaces, whole, device, len(found) if found.source else 0)
@@ -115,9 +118,9 @@ def build_profile_trace(spaces: Sequence[xplane.Space], label: str = "profile", 
         waits, columns, summary, behind = None, {Category.UNATTRIBUTED: steps.ms}, None, None
     else:
         waits, columns = step_division.divide_profile(whole, device, found)
-        behind = mark_overrun.find_mark_overrun(found, whole, device)
+        behind = step_division.find_mark_overrun(found, whole, device)
         summary = device_summary.summarize_device(whole, device, found, waits)
-        summary = replace(summary, gaps=mark_overrun.merge_longest_gaps(summary.gaps, behind))
+        summary = replace(summary, gaps=step_division.merge_longest_gaps(summary.gaps, behind))
     trace = Trace(
         signals=frozenset(_profile_signals(whole, summary, columns, waits)),
         steps=steps,
@@ -130,7 +133,10 @@ def build_profile_trace(spaces: Sequence[xplane.Space], label: str = "profile", 
         run=_run_attribution(whole, found),
         device=summary,
     )
-    return _with_pools(_with_host_side(trace, spaces, whole, device, found), spaces)
+    pools = device_summary.read_pools(spaces)
+    signals = trace.signals | ({Signal.ALLOCATOR} if pools else set())
+    trace = replace(trace, signals=signals, facts={**trace.facts, "pools": pools})
+    return _with_host_side(trace, spaces, whole, device, found)
 
 
 def _computing_device(spaces: Sequence[xplane.Space], whole: Timeline) -> timeline.ProfiledDevice | None:
@@ -201,11 +207,8 @@ def _first_steps(space: xplane.Space, whole: Timeline, found: StepTimes) -> Step
     """Return the first steps, as many as can be read with statistics."""
     count, lines = min(len(found), MAX_DEEP_STEPS), timeline.device_and_host_lines(space)
     part = (found.end_ms[count - 1] - whole.start_ms) / (whole.end_ms - whole.start_ms) if count else 0.0
-    if (
-        part * sum(line.size_bytes for line in lines)
-        > reading_horizon.MAX_DEEP_EVENTS * reading_horizon.MIN_EVENT_BYTES
-    ):
-        far = reading_horizon.find_horizon(lines, reading_horizon.MAX_DEEP_EVENTS)
+    if part * sum(line.size_bytes for line in lines) > timeline.MAX_DEEP_EVENTS * timeline.MIN_EVENT_BYTES:
+        far = timeline.find_horizon(lines, timeline.MAX_DEEP_EVENTS)
         count = count if far is None else max(int(np.searchsorted(found.end_ms[:count], far.ps / 1e9, "right")), 1)
     return found.where(slice(count))
 
@@ -263,11 +266,11 @@ def summarize_window(
         return None
     origin_ms = window_ops.profile_origin_ms(space, window)
     found = StepTimes(window.start_ms - origin_ms, window.end_ms - origin_ms, "the recorder's own steps")
-    found = step_division.settled_steps(device_paced_steps.device_paced_times(found, whole, device))
-    main = more = main_thread.find_main_thread(whole.threads)
+    found = step_division.settled_steps(profile_steps.device_paced_times(found, whole, device))
+    main = more = host_threads.find_main_thread(whole.threads)
     if main is not None and more is not None:
         for reason, (start, end) in noted.items():
-            more = more.told(reason, "as the recorder noted", (start - origin_ms, end - origin_ms))
+            more = more.with_spans(reason, "as the recorder noted", (start - origin_ms, end - origin_ms))
         whole = replace(whole, threads=tuple(more if t is main else t for t in whole.threads))
     spans, waits = step_division.device_spans(whole, device, found)
     own = lanes(found.start_ms + origin_ms, found.end_ms + origin_ms) if lanes is not None else {}
@@ -315,13 +318,6 @@ def _profile_facts(whole: Timeline, found: StepTimes, device: timeline.ProfiledD
 def _run_attribution(whole: Timeline, found: StepTimes) -> Attribution:
     total = whole.end_ms - whole.start_ms
     inside = intervals.union(found.start_ms, found.end_ms)
-    ms = intervals.total_length(intervals.intersect(inside, (np.array([whole.start_ms]), np.array([whole.end_ms]))))
+    ms = intervals.total_length(intervals.intersect(inside, intervals.single(whole.start_ms, whole.end_ms)))
     parts = [(str(Phase.STEPS), ms), (str(Phase.OUTSIDE), max(total - ms, 0.0))]
     return Attribution(total, tuple(Part(n, v, v / total) for n, v in parts if v > 0))
-
-
-def _with_pools(trace: Trace, spaces: Iterable[xplane.Space]) -> Trace:
-    """Return the trace with its profile's figures of allocators."""
-    found = allocator_pools.read_pools(spaces)
-    signals = trace.signals | ({Signal.ALLOCATOR} if found else set())
-    return replace(trace, signals=signals, facts={**trace.facts, "pools": found})

@@ -11,29 +11,18 @@ from typing import Any
 import numpy as np
 
 from slowtrain.columns import input_pipeline
-from slowtrain.columns.array_statistics import median_value
-from slowtrain.columns.arrays import Floats
-from slowtrain.columns.device import Device, WindowSteps
-from slowtrain.columns.kernels import Kernels, Line, Producer
+from slowtrain.columns.arrays import Floats, median_value
+from slowtrain.columns.device import Device, Kernels, Line, Producer, WindowSteps
+from slowtrain.columns.spans import count_by_place
 from slowtrain.columns.steps import Steps
 from slowtrain.model import Category, Place, Signal
-from slowtrain.profile.summaries import window_ops
-from slowtrain.profile.waits import step_division
+from slowtrain.profile.summaries import step_division, window_ops
 from slowtrain.recording import reader
 from slowtrain.recording.reader import Recording
 from slowtrain.trace import Trace
-from slowtrain.trace.loading import damaged_files, profile_trace, sidecar_files
-from slowtrain.trace.pipelines import consumed_pipelines, uncounted_pipeline
-from slowtrain.trace.run_division import (
-    async_steps,
-    attribution,
-    machine_samples,
-    recording_steps,
-    stop_periods,
-    unfinished_call,
-)
-from slowtrain.trace.signals.input import input_feed
-from slowtrain.trace.signals.memory import memory_growth
+from slowtrain.trace.loading import profile_trace, recorded_pipelines, side_files
+from slowtrain.trace.run_division import async_steps, attribution, recording_steps, step_disturbances
+from slowtrain.trace.signals import input_feed, memory_growth
 
 MAX_IGNORED_SUBNORMAL_SHARE = 0.001  # of all numbers; below this the recorder does not measure their cost
 MIN_STACK_SAMPLES = 5  # samples of the main thread; fewer say nothing
@@ -48,8 +37,8 @@ def load_recording(folder: Path) -> Trace:
     """Load the trace of a recording's folder. Raises ``InputError``."""
     raw = reader.read_recording(folder)
     try:
-        facts = {**raw.facts, **sidecar_files.read_sidecar_facts(folder, raw.facts)}
-        return build_recording_trace(replace(raw, facts=damaged_files.with_damage_notes(folder, raw.events, facts)))
+        facts = {**raw.facts, **side_files.read_sidecar_facts(folder, raw.facts)}
+        return build_recording_trace(replace(raw, facts=side_files.with_damage_notes(folder, raw.events, facts)))
     except reader.DAMAGE_ERRORS as error:  # readable, but inconsistent
         raise reader.damaged_error(folder, error) from error
 
@@ -59,44 +48,29 @@ def build_recording_trace(raw: Recording, seen: DeepWindows | None = None) -> Tr
     late = async_steps.find_async_steps(raw, recording_steps.find_steps(raw))
     found = late.steps
     batches = _batches_per_step(raw, found)
-    fed = [p.per_execution(batches) for p in consumed_pipelines.recorded_pipelines(raw, found)]
+    fed = [p.per_execution(batches) for p in recorded_pipelines.recorded_pipelines(raw, found)]
     eager = takes_gradients_eagerly(raw, found)
     deep, device, window = seen or read_deep_windows(raw, found, eager=eager)
     inside = attribution.InsideCalls(_input_wait_ms(raw, found, fed, deep), deep, eager, window)
     columns, device = _divide_steps(raw, late, inside, device)
-    notes = [*([async_steps.ASYNC_NOTE] if late.known else ()), *stop_periods.stop_notes(raw.events)]
+    notes = [*([async_steps.ASYNC_NOTE] if late.known else ()), *step_disturbances.stop_notes(raw.events)]
     noted = {"notes": [*raw.facts.get("notes", ()), *notes]} if notes else {}
     facts = {**raw.facts, **noted, "eager_step": eager, "launch": dict(raw.launch)}
     facts["usable_cores"] = _usable_cores(facts)
-    facts["unfinished_call_ms"] = unfinished_call.unfinished_interval_ms(raw)
-    samples = machine_samples.sample_columns(raw)
+    facts["unfinished_call_ms"] = step_disturbances.unfinished_interval_ms(raw)
+    samples = attribution.sample_columns(raw)
     if found.steady.any():
-        facts["cpu_ms_per_step"] = machine_samples.cpu_ms_per_step(samples, found, "process_cpu_seconds")
-        facts["step_cpu_ms"] = machine_samples.cpu_ms_per_step(
-            samples, found, "main_cpu_seconds", "framework_cpu_seconds"
-        )
-        facts["main_cpu_ms"] = machine_samples.cpu_ms_per_step(samples, found, "main_cpu_seconds")
+        facts["cpu_ms_per_step"] = attribution.cpu_ms_per_step(samples, found, "process_cpu_seconds")
+        facts["step_cpu_ms"] = attribution.cpu_ms_per_step(samples, found, "main_cpu_seconds", "framework_cpu_seconds")
+        facts["main_cpu_ms"] = attribution.cpu_ms_per_step(samples, found, "main_cpu_seconds")
     found = _with_batch_size(found, fed, batches)
     made = _python_producers(raw, found)
     fed = _with_uncounted_pipeline(raw, found, fed, deep, made, float(facts["usable_cores"]))
     trace = Trace(
-        frozenset(),
-        found,
-        raw.names,
-        raw.lanes,
-        raw.events,
-        facts,
-        columns,
-        attribution.run_phases(raw, found),
-        tuple(fed),
-        deep,
-        made,
-        _loop_lines(raw),
-        _sampled_lines(raw),
-        samples,
-        str(raw.launch.get("cwd") or ""),
-        device,
-    )
+        frozenset(), found, raw.names, raw.lanes, raw.events, facts, columns, attribution.run_phases(raw, found),
+        tuple(fed), deep, made, _loop_lines(raw), _sampled_lines(raw), samples, str(raw.launch.get("cwd") or ""),
+        device, raw.main,
+    )  # fmt: skip
     return replace(trace, signals=frozenset(_measured_signals(trace, inside)))
 
 
@@ -106,17 +80,10 @@ def build_recording_trace(raw: Recording, seen: DeepWindows | None = None) -> Tr
 def _measured_signals(trace: Trace, inside: attribution.InsideCalls) -> Iterable[Signal]:
     if trace.run_ms:
         yield Signal.PHASES
-    yield from sidecar_files.sidecar_signals(trace)
+    yield from side_files.sidecar_signals(trace)
     if trace.lanes:
         # The patches that record these were active, so that a missing span means that nothing happened.
-        yield from (
-            Signal.CALLS,
-            Signal.CALLBACKS,
-            Signal.TRACES,
-            Signal.READBACKS,
-            Signal.FEEDS,
-            Signal.GC,
-        )
+        yield from (Signal.CALLS, Signal.CALLBACKS, Signal.TRACES, Signal.READBACKS, Signal.FEEDS, Signal.GC)
         yield from _loss_signals(trace)
     yield from _step_signals(trace, inside)
     if any(p.nodes for p in trace.pipelines) or (trace.lanes and not trace.pipelines):
@@ -194,7 +161,7 @@ def _usable_cores(facts: Mapping[str, Any]) -> float:
 def _profiler_windows(raw: Recording, found: Steps) -> list[window_ops.ProfileWindow]:
     """Return the profiler's windows with the steps inside each."""
     windows = []
-    for event, _, file in damaged_files.deep_window_files(raw.folder, raw.events):
+    for event, _, file in side_files.deep_window_files(raw.folder, raw.events):
         if file is None:
             continue
         stop = (float(event.data["last_step_ns"]) - raw.start_ns) / 1e6
@@ -255,7 +222,7 @@ def _with_uncounted_pipeline(
     first = plans.index(used[0]) if used[0] in plans else 0
     epochs = len(np.unique(found.block))
     return [
-        uncounted_pipeline.with_profiled_times(one, deep, made, len(found), epochs, cores) if i == first else one
+        recorded_pipelines.with_profiled_times(one, deep, made, len(found), epochs, cores) if i == first else one
         for i, one in enumerate(fed)
     ]
 
@@ -273,7 +240,7 @@ def _input_wait_ms(
     if inside and found.source in ("fit", "predict", "evaluate"):
         longest = max(inside, key=lambda p: p.batches)
         steady = found.steady_ms
-        usual = float(steady[steady <= consumed_pipelines.MIN_FAR_RATIO * median_value(steady)].mean())
+        usual = float(steady[steady <= recorded_pipelines.MIN_FAR_RATIO * median_value(steady)].mean())
         # Very long steps fill a buffer at the start of an epoch, or waited while the consumer was not busy.
         rare, busy = found.mean_ms - usual, 0.0 if longest.wrote("Shuffle") else longest.far_gap_ms
         waited = max(rare - busy, 0.0) if busy is not None else 0.0
@@ -353,11 +320,7 @@ def _sampled_lines(raw: Recording) -> tuple[Line, ...]:
     if spans is None or len(spans) < MIN_STACK_SAMPLES:
         return ()
     step = float(median_value(np.diff(spans.start_ms))) if len(spans) > 1 else 0.0
-    rows: dict[tuple[str, int], float] = {}
-    for number, count in zip(*np.unique(spans.name, return_counts=True), strict=True):
-        place = raw.names[int(number)].place
-        if place is not None:
-            rows[(place.file, place.line)] = rows.get((place.file, place.line), 0.0) + count * step
-    total = sum(rows.values()) or 1.0
-    ordered = sorted(rows.items(), key=lambda i: -i[1])[:100]
-    return tuple(Line(Place(f, n), ms, 0.0, ms / total) for (f, n), ms in ordered)
+    counts = count_by_place(raw.names, spans)
+    total = sum(counts.values()) or 1
+    ordered = sorted(counts.items(), key=lambda i: -i[1])[:100]
+    return tuple(Line(place, count * step, 0.0, count / total) for place, count in ordered)

@@ -14,9 +14,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from slowtrain.columns.array_statistics import median_value
-from slowtrain.columns.arrays import Floats, Ints
-from slowtrain.columns.kernels import Kernels
+from slowtrain.columns.arrays import Floats, Ints, median_value
+from slowtrain.columns.device import Kernels
 from slowtrain.columns.steps import Steps
 from slowtrain.model import Category
 from slowtrain.recording.reader import Recording
@@ -24,9 +23,8 @@ from slowtrain.trace.run_division.recording_steps import touches_windows
 
 MIN_STEPS = 3
 MIN_QUEUED_STEPS = 1.8  # device steps unfinished when the last was started; with fewer the host limits the speed
-MIN_SLOWER_RATIO = (
-    1.1  # times the host's own iteration; a device that is not slower is behind only if its queue is full
-)
+# Times the host's own iteration; a device that is not slower is behind only if its queue is full.
+MIN_SLOWER_RATIO = 1.1
 MIN_FULL_QUEUE_STEPS = 8.0  # steps in a full queue (JAX's holds 32); fewer may be a delay at an epoch's end
 MIN_DEVICE_STEP_SHARE = 0.5  # of the steady steps; with more a note explains what a step is
 ASYNC_NOTE = (

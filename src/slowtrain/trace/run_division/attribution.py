@@ -9,20 +9,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from slowtrain.columns import intervals
-from slowtrain.columns.array_statistics import median_value
-from slowtrain.columns.arrays import Floats, Ints
+from slowtrain.columns.arrays import Floats, Ints, median_value
+from slowtrain.columns.device import Kernels
 from slowtrain.columns.intervals import Intervals
-from slowtrain.columns.kernels import Kernels
-from slowtrain.columns.spans import Spans
+from slowtrain.columns.spans import Spans, times_of
 from slowtrain.columns.steps import Steps
 from slowtrain.model import Attribution, Category, Part, Phase
-from slowtrain.profile.waits import step_division
+from slowtrain.profile.summaries import step_division
 from slowtrain.recording.reader import Recording
-from slowtrain.trace.run_division import stop_periods, thinned_run, unfinished_call, xla_recompilations
+from slowtrain.trace.run_division import step_disturbances, thinned_run
 
 # The category of a lane's self time on the main thread, without a device's timeline. "function" is divided
 # further.
@@ -36,9 +36,10 @@ LANE_CATEGORIES = {
     "sync": Category.UNATTRIBUTED,
 }
 
-PHASES_KNOWN_IN_HOLES = (
-    6  # first phases, also known for thinned stretches: launch, end, stops, compilations, windows, validation
-)
+# First phases, also known for thinned stretches: launch, end, stops, compilations, windows, validation.
+PHASES_KNOWN_IN_HOLES = 6
+
+MIN_STEP_SHARES = (0.9, 0.75, 0.6)  # of the time between two samples; uses the first share that any stretch reaches
 
 
 @dataclass(frozen=True)
@@ -93,9 +94,8 @@ def main_thread_waits(recording: Recording) -> dict[str, Intervals]:
     """Return when the main thread waited for a batch, copied one, or ran a callback, by reason."""
 
     def of(*lanes: str) -> Intervals:
-        spans = [s.where(s.thread == recording.main) for lane in lanes if (s := recording.lanes.get(lane)) is not None]
-        start, end = (np.concatenate([np.zeros(0), *(getattr(s, at) for s in spans)]) for at in ("start_ms", "end_ms"))
-        return intervals.union(start, end)
+        spans = (recording.lanes.get(lane, Spans()) for lane in lanes)
+        return intervals.union_all((s.where(s.thread == recording.main)).times for s in spans)
 
     feeding = of("feed")  # inside the wait for a batch if Keras copies it
     asking = intervals.subtract(of("next", "iterator"), feeding)
@@ -142,7 +142,7 @@ def main_lanes(
     found: dict[step_division.LaneGroup, list[tuple[float, float]]] = {}
     for begun, ended, owner in intervals.innermost_owners(rows, low, high, lane_group("python", eager=eager)):
         found.setdefault(owner, []).append((begun, ended))
-    return {owner: _union_of_pairs(pairs) for owner, pairs in found.items()}
+    return {owner: intervals.union(*np.array(pairs).T) for owner, pairs in found.items()}
 
 
 def divide_host_steps(recording: Recording, steps: Steps, inside: InsideCalls) -> dict[Category, Floats]:
@@ -186,14 +186,7 @@ def _windowed_call_ms(recording: Recording, steps: Steps, calls: Floats) -> floa
 def _divide_calls(
     found: dict[Category, Floats], calls: Floats, inside: InsideCalls, steps: Steps, windowed_ms: float | None
 ) -> None:
-    kernels, total = inside.kernels, float(calls[steps.steady].mean()) if steps.steady.any() else 0.0
-    wait = min(inside.wait_ms or 0.0, total)
-    # The mean wait was measured; in a step it varies with the length of the call.
-    floor = np.minimum(calls, max(total - wait, 0.0))
-    waits = calls - floor
-    if waits.sum() > 0 and steps.steady.any():
-        scale = wait / max(float(waits[steps.steady].mean()), 1e-9)
-        waits = np.minimum(waits * scale, calls)
+    kernels, waits = inside.kernels, step_division.input_wait_ms(calls, steps.steady, inside.wait_ms or 0.0)
     found[Category.INPUT] += waits
     rest = calls - waits
     if kernels is None or kernels.busy_ms + kernels.peers_ms <= 0:
@@ -250,36 +243,38 @@ def run_phases(recording: Recording, steps: Steps) -> Attribution:
     begun = (recording.facts.get("child", {}).get("begun_ns", 0) - int(recording.launch.get("start_ns") or 0)) / 1e6
     script_end = recording.facts.get("end_ns")
     stop = (script_end - int(recording.launch.get("start_ns") or 0)) / 1e6 if script_end else end
-    lanes = {lane: s.where(s.thread == recording.main) for lane, s in recording.lanes.items()}
     loops = [e for e in recording.events if e.lane == "loop"]
-    nested = [(e.start_ms, e.end_ms) for e in loops if e.name == "evaluate" and e.data.get("nested")]
-    single = [(e.start_ms, e.end_ms) for e in loops if e.name != "fit" and not e.data.get("nested")]
-    claims: list[tuple[Phase, intervals.Intervals]] = [
-        (Phase.LAUNCH, _single_interval(0.0, max(begun, 0.0))),
-        (Phase.END, _single_interval(stop, end)),
-        (Phase.STOPPED, stop_periods.stopped_times(recording.events)),
-        (Phase.COMPILE, xla_recompilations.recompilation_times(recording, steps)),  # also in steps under the profiler
-        (Phase.WINDOW, _union_of_pairs([(e.start_ms, e.end_ms) for e in recording.events if e.lane == "window"])),
-        (Phase.VALIDATION, _union_of_pairs(nested)),
-        (Phase.STEPS, _steady_time(steps)),
-        (Phase.COMPILE, _union_of_pairs([(e.start_ms, e.end_ms) for e in recording.events if e.lane == "trace"])),
+
+    def spans_of(lane: str) -> Intervals:
+        spans = recording.lanes.get(lane, Spans())
+        return spans.where(spans.thread == recording.main).times
+
+    # Including the cut steps at the edges of thinned stretches.
+    counted = steps.told if steps.edge is None else steps.told | (steps.edge & ~steps.windowed)
+    claims: list[tuple[Phase, Intervals]] = [
+        (Phase.LAUNCH, intervals.single(0.0, max(begun, 0.0))),
+        (Phase.END, intervals.single(stop, end)),
+        (Phase.STOPPED, step_disturbances.stopped_times(recording.events)),
+        (Phase.COMPILE, step_disturbances.recompilation_times(recording, steps)),  # also in steps under the profiler
+        (Phase.WINDOW, times_of(e for e in recording.events if e.lane == "window")),
+        (Phase.VALIDATION, times_of(e for e in loops if e.name == "evaluate" and e.data.get("nested"))),
+        (Phase.STEPS, intervals.union(steps.start_ms[counted], steps.end_ms[counted])),
+        (Phase.COMPILE, times_of(e for e in recording.events if e.lane == "trace")),
         (Phase.WARMUP, intervals.union(steps.start_ms, steps.end_ms)),
-        (
-            Phase.CHECKPOINT,
-            _union_of_spans(lanes.get("save")),
-        ),  # also one that a callback writes at the end of an epoch
-        (Phase.IMPORT, _union_of_spans(lanes.get("import"))),
-        (Phase.PREDICT, _union_of_pairs(single)),  # a call that is the step was claimed above
-        (Phase.CALLBACK, _union_of_spans(lanes.get("callback"))),
-        (Phase.BUILD, _union_of_spans(lanes.get("build"))),
-        (Phase.COMPILE, _union_of_spans(lanes.get("trace"))),
-        (Phase.COMPILE, unfinished_call.unfinished_call_time(recording)),
-        (Phase.EPOCH, _union_of_spans(lanes.get("loop"))),
-        (Phase.EPOCH, _union_of_pairs([(e.start_ms, e.end_ms) for e in loops])),  # also one that never ended
-        (Phase.EPOCH, _union_of_spans(lanes.get("iterator"))),
-        (Phase.PREPARATION, _single_interval(0.0, end)),
+        (Phase.CHECKPOINT, spans_of("save")),  # also one that a callback writes at the end of an epoch
+        (Phase.IMPORT, spans_of("import")),
+        # A call that is the step was claimed above.
+        (Phase.PREDICT, times_of(e for e in loops if e.name != "fit" and not e.data.get("nested"))),
+        (Phase.CALLBACK, spans_of("callback")),
+        (Phase.BUILD, spans_of("build")),
+        (Phase.COMPILE, spans_of("trace")),
+        (Phase.COMPILE, step_disturbances.unfinished_call_time(recording)),
+        (Phase.EPOCH, spans_of("loop")),
+        (Phase.EPOCH, times_of(loops)),  # also one that never ended
+        (Phase.EPOCH, spans_of("iterator")),
+        (Phase.PREPARATION, intervals.single(0.0, end)),
     ]
-    left, spent = _single_interval(0.0, end), dict.fromkeys(Phase, 0.0)
+    left, spent = intervals.single(0.0, end), dict.fromkeys(Phase, 0.0)
     for i, (phase, claim) in enumerate(claims):
         if i == PHASES_KNOWN_IN_HOLES:
             left = thinned_run.claim_hole_time(left, spent, claims[i:], steps)
@@ -290,26 +285,6 @@ def run_phases(recording: Recording, steps: Steps) -> Attribution:
     return Attribution(end, tuple(_attribution_part(n, ms, end) for n, ms in parts))
 
 
-def _steady_time(steps: Steps) -> intervals.Intervals:
-    """Return the time of steady steps, including the cut steps at the edges of thinned stretches."""
-    counted = steps.told if steps.edge is None else steps.told | (steps.edge & ~steps.windowed)
-    return intervals.union(steps.start_ms[counted], steps.end_ms[counted])
-
-
-def _single_interval(start: float, end: float) -> intervals.Intervals:
-    return intervals.union(np.array([start]), np.array([end]))
-
-
-def _union_of_pairs(pairs: list[tuple[float, float]]) -> intervals.Intervals:
-    return (
-        intervals.union(np.array([p[0] for p in pairs]), np.array([p[1] for p in pairs])) if pairs else intervals.EMPTY
-    )
-
-
-def _union_of_spans(spans: Spans | None) -> intervals.Intervals:
-    return intervals.union(spans.start_ms, spans.end_ms) if spans is not None else intervals.EMPTY
-
-
 def ms_by_span_name(recording: Recording, lane: str, steps: Steps) -> tuple[Ints, Floats]:
     """Return names of a lane's spans in steady steps with ms per step, costliest first (all threads)."""
     spans = recording.lanes.get(lane)
@@ -317,10 +292,52 @@ def ms_by_span_name(recording: Recording, lane: str, steps: Steps) -> tuple[Ints
     if spans is None or not count:
         return np.zeros(0, dtype=np.int64), np.zeros(0)
     start, end = steps.start_ms[steps.steady], steps.end_ms[steps.steady]
-    at = np.searchsorted(start, spans.start_ms, side="right") - 1
-    inside = (at >= 0) & (spans.start_ms < end[np.maximum(at, 0)])
-    mine = spans.where(inside)
+    mine = spans.where(intervals.containing_range(start, end, spans.start_ms) >= 0)
     names, inverse = np.unique(mine.name, return_inverse=True)
-    ms = np.bincount(inverse, mine.ms, minlength=len(names)) / count if len(names) else np.zeros(0)
+    ms = np.bincount(inverse, mine.ms, minlength=len(names)) / count
     order = np.argsort(-ms)
     return names[order], ms[order]
+
+
+def sample_columns(raw: Recording) -> dict[str, Floats]:
+    """Return each figure of the machine samples as a column, with ``time_ms``; gaps are NaN.
+
+    Figures of each GPU become one column per GPU: ``gpu_sm_mhz_0``.
+    """
+    if not raw.samples:
+        return {}
+    rows = [_flat_figures(data) for _, data in raw.samples]
+    keys = sorted({k for row in rows for k in row})
+    columns = {k: np.array([row.get(k, np.nan) for row in rows]) for k in keys}
+    columns["time_ms"] = np.array([at for at, _ in raw.samples])
+    return columns
+
+
+def cpu_ms_per_step(samples: Mapping[str, Floats], found: Steps, *keys: str) -> float | None:
+    """Return processor time per steady step, the sum of ``keys``, from samples between which only steps ran."""
+    if any(k not in samples for k in keys) or len(samples["time_ms"]) < 2:
+        return None
+    used = np.sum([samples[k] for k in keys], axis=0)
+    at, used = samples["time_ms"][np.isfinite(used)], used[np.isfinite(used)]
+    if len(at) < 2:
+        return None
+    busy = intervals.union(found.start_ms[found.steady], found.end_ms[found.steady])
+    span = np.diff(at)
+    # With short epochs there may be no two samples with only steps between them.
+    inside = intervals.covered_length(busy, at[:-1], at[1:])
+    only_steps = inside >= next((s for s in MIN_STEP_SHARES if (inside >= s * span).any()), 1.0) * span
+    if not only_steps.any():
+        return None
+    return float(np.diff(used)[only_steps].sum() * 1e3 / span[only_steps].sum() * found.mean_ms)
+
+
+def _flat_figures(data: Mapping[str, Any]) -> dict[str, float]:
+    single = {k: float(v) for k, v in data.items() if isinstance(v, (int, float))}
+    several = {
+        f"{k}_{i}": float(v)
+        for k, values in data.items()
+        if k.startswith("gpu_") and isinstance(values, list)
+        for i, v in enumerate(values)
+        if isinstance(v, (int, float))
+    }
+    return single | several

@@ -14,13 +14,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from slowtrain.columns import intervals
-from slowtrain.columns.array_statistics import median_value
-from slowtrain.columns.arrays import Bools, Floats, Ints
+from slowtrain.columns.arrays import Bools, Floats, Ints, median_value
 from slowtrain.columns.spans import Event, Spans
 from slowtrain.columns.steps import Steps
 from slowtrain.model import Place
 from slowtrain.recording.reader import Recording
-from slowtrain.trace.run_division import stop_periods, thinned_run, xla_recompilations
+from slowtrain.trace.run_division import step_disturbances, thinned_run
 
 MIN_BREAK_RATIO = 10.0  # times the median gap; a longer gap ends a block of steps
 MIN_BREAK_MS = 20.0
@@ -30,6 +29,7 @@ MIN_CUT_OFF_SHARE = 0.01  # of the steady steps; a smaller share of incomplete s
 MAX_FIRST_SHAPE_STEPS = 2  # steps after warm-up that trace a new shape
 USER_LOOP_LANES = ("on_batch", "function", "gradient")  # lanes of calls in the user's own loop
 MIN_TRAINING_SHARE = 0.1  # of what the widest candidate covers; below it training is not the run's purpose
+ELEMENTS_SOURCE = "elements of a data set"  # source of steps in a script that iterates data sets and trains nothing
 
 
 @dataclass(frozen=True)
@@ -85,9 +85,7 @@ def find_steps(recording: Recording) -> Steps:
     end, block = best.blocks(breaks[id(best)])
     windowed = touches_windows(recording, best.start_ms, end)
     steady = _steady_steps(recording, best, end, windowed)
-    steady = _without_compilations(
-        steady, xla_recompilations.find_recompilations(recording, best.start_ms, end, best.size, block)
-    )
+    steady = _without(steady, step_disturbances.find_recompilations(recording, best.start_ms, end, best.size, block))
     kept = Steps(best.source, best.start_ms, end, steady, windowed, block, best.size, best.training, best.place)
     if best.piece is not None:
         return thinned_run.thinned_run_steps(kept, best.piece, best.names, recording.holes, recording.start_ns)
@@ -165,9 +163,6 @@ def _all_candidates(recording: Recording) -> list[StepCandidate]:
     ]
 
 
-ELEMENTS_SOURCE = "elements of a data set"  # source of steps in a script that iterates data sets and trains nothing
-
-
 def _element_candidates(recording: Recording) -> list[StepCandidate]:
     """Candidates from elements that the script takes from a data set, by the requesting line.
 
@@ -182,9 +177,7 @@ def _element_candidates(recording: Recording) -> list[StepCandidate]:
         place = recording.names[int(number)].place
         mine = spans.where(spans.name == number)
         if place is not None:  # else Keras requests them
-            zero = np.zeros(len(mine), dtype=np.int64)
-            start, end, names = mine.start_ms, mine.end_ms, _span_names(mine)
-            found.append(StepCandidate(ELEMENTS_SOURCE, start, end, zero, False, place, 0.5, lane="next", names=names))
+            found.append(_span_candidate(ELEMENTS_SOURCE, "next", mine, np.zeros_like(mine.name), False, place, 0.5))
     return found
 
 
@@ -206,10 +199,8 @@ def _keras_candidates(recording: Recording) -> list[StepCandidate]:
         mine = spans.where(texts == phase)
         inside = [e for e in fits if e.name == loop]
         if len(mine) and inside:
-            low = np.array([e.start_ms for e in inside])
-            at = np.searchsorted(low, mine.start_ms, side="right") - 1
-            high = np.array([e.end_ms for e in inside])
-            mine = mine.where((at >= 0) & (mine.start_ms < high[np.maximum(at, 0)]))
+            low, high = np.array([e.start_ms for e in inside]), np.array([e.end_ms for e in inside])
+            mine = mine.where(intervals.containing_range(low, high, mine.start_ms) >= 0)
         elif len(mine) and loop != "fit":
             continue
         training = phase == "train"
@@ -217,16 +208,16 @@ def _keras_candidates(recording: Recording) -> list[StepCandidate]:
         # Without a fit the training step was called by train_on_batch, which is another candidate.
         if inside and len(mine):
             size = np.full(len(mine), _fit_batch_size(inside[0]) * batches_per_execution(inside[0]), dtype=np.int64)
-            weight = 3.0 if training else 0.9
-            names = _span_names(mine)
-            found.append(
-                StepCandidate(loop, mine.start_ms, mine.end_ms, size, training, place, weight, True, "step", names)
-            )
+            one = _span_candidate(loop, "step", mine, size, training, place, 3.0 if training else 0.9)
+            found.append(replace(one, marked=True))
     return found
 
 
-def _span_names(spans: Spans) -> tuple[int, ...]:
-    return tuple(int(n) for n in np.unique(spans.name))
+def _span_candidate(
+    source: str, lane: str, spans: Spans, size: Ints, training: bool, place: Place | None, weight: float
+) -> StepCandidate:
+    names = tuple(int(n) for n in np.unique(spans.name))
+    return StepCandidate(source, spans.start_ms, spans.end_ms, size, training, place, weight, lane=lane, names=names)
 
 
 def _fit_batch_size(fit: Event) -> int:
@@ -255,19 +246,8 @@ def _on_batch_candidates(recording: Recording) -> list[StepCandidate]:
         if len(mine):
             place = recording.names[int(mine.name[0])].place
             training = phase == "train"
-            found.append(
-                StepCandidate(
-                    f"{phase}_on_batch",
-                    mine.start_ms,
-                    mine.end_ms,
-                    mine.value,
-                    training,
-                    place,
-                    3.0 if training else 1.0,
-                    lane="on_batch",
-                    names=_span_names(mine),
-                )
-            )
+            weight = 3.0 if training else 1.0
+            found.append(_span_candidate(f"{phase}_on_batch", "on_batch", mine, mine.value, training, place, weight))
     return found
 
 
@@ -280,17 +260,10 @@ def _function_candidates(recording: Recording) -> list[StepCandidate]:
     if spans is None:
         return []
     spans = spans.where(spans.thread == recording.main)
-    training = {
-        (e.data.get("file"), e.data.get("line"))
-        for e in recording.events
-        if e.lane == "trace" and e.data.get("training")
-    }
     # For functions that were traced before the recording began, the name's detail says so.
-    training |= {
-        (n.detail.get("file"), n.detail.get("line"))
-        for n in recording.names
-        if n.lane == "function" and n.detail.get("training")
-    }
+    told = [e.data for e in recording.events if e.lane == "trace"]
+    told += [n.detail for n in recording.names if n.lane == "function"]
+    training = {(about.get("file"), about.get("line")) for about in told if about.get("training")}
     groups: dict[tuple[object, object], list[int]] = {}
     for number in np.unique(spans.name):
         detail = recording.names[int(number)].detail
@@ -301,12 +274,8 @@ def _function_candidates(recording: Recording) -> list[StepCandidate]:
         mine = spans.where(np.isin(spans.name, numbers))
         name = recording.names[numbers[0]]
         trains = key in training
-        found.append(
-            StepCandidate(
-                f"function {name.text.rpartition('.')[2]}", mine.start_ms, mine.end_ms, mine.value, trains, name.place,
-                2.5 if trains else 0.9, lane="function", names=tuple(numbers),
-            )
-        )  # fmt: skip
+        source = f"function {name.text.rpartition('.')[2]}"
+        found.append(_span_candidate(source, "function", mine, mine.value, trains, name.place, 2.5 if trains else 0.9))
     return found
 
 
@@ -320,9 +289,7 @@ def _gradient_candidates(recording: Recording) -> list[StepCandidate]:
     # Several gradients per step (as in a GAN) come from several lines: the first line counts the steps.
     mine = spans.where(spans.name == spans.name[0])
     place = recording.names[int(mine.name[0])].place
-    zero = np.zeros(len(mine), dtype=np.int64)
-    start, end, names = mine.start_ms, mine.end_ms, _span_names(mine)
-    return [StepCandidate("gradient", start, end, zero, True, place, 2.4, lane="gradient", names=names)]
+    return [_span_candidate("gradient", "gradient", mine, np.zeros_like(mine.name), True, place, 2.4)]
 
 
 def _loop_call_candidates(recording: Recording) -> list[StepCandidate]:
@@ -336,19 +303,15 @@ def _loop_call_candidates(recording: Recording) -> list[StepCandidate]:
         if len(events) < 8:
             continue
         start, end = np.array([e.start_ms for e in events]), np.array([e.end_ms for e in events])
-        size = np.array([_data_rows(e) for e in events], dtype=np.int64)
+        shapes = [(e.data.get("data") or {}).get("shape") for e in events]
+        size = np.array([int(shape[0]) if shape and shape[0] else 0 for shape in shapes], dtype=np.int64)
         found.append(StepCandidate(f"{loop}()", start, end, size, loop == "fit", events[0].place, 1.0))
     return found
 
 
-def _data_rows(event: Event) -> int:
-    shape = (event.data.get("data") or {}).get("shape")
-    return int(shape[0]) if shape and shape[0] else 0
-
-
 def touches_windows(recording: Recording, start: Floats, end: Floats) -> Bools:
     """Return which stretches overlap a recorder window or a stop of the process."""
-    inside = intervals.covered_length(stop_periods.stopped_times(recording.events), start, end) > 0
+    inside = intervals.covered_length(step_disturbances.stopped_times(recording.events), start, end) > 0
     for event in recording.events:
         if event.lane == "window":
             inside |= (end > event.start_ms) & (start < event.end_ms)
@@ -367,9 +330,9 @@ def _without_cut_steps(steps: Steps) -> Steps:
     return steps
 
 
-def _without_compilations(steady: Bools, compiled: Bools) -> Bools:
-    """Return the steady steps in which XLA compiled nothing, if enough remain."""
-    rest = steady & ~compiled
+def _without(steady: Bools, disturbed: Bools) -> Bools:
+    """Return the steady steps that are not disturbed, if enough remain."""
+    rest = steady & ~disturbed
     return rest if rest.sum() >= MIN_STEADY_STEPS else steady
 
 
@@ -391,5 +354,4 @@ def _steady_steps(recording: Recording, best: StepCandidate, end: Floats, window
         later = np.flatnonzero(traced & (np.arange(n) >= warm))
         once[later] = len(later) <= MAX_FIRST_SHAPE_STEPS
     steady = (np.arange(n) >= max(warm, 0)) & ~once
-    rest = steady & ~windowed
-    return rest if rest.sum() >= MIN_STEADY_STEPS else steady
+    return _without(steady, windowed)

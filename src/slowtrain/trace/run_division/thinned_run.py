@@ -9,8 +9,7 @@ import numpy as np
 
 from slowtrain.columns import intervals
 from slowtrain.columns.arrays import Bools, Floats, Ints
-from slowtrain.columns.run_totals import RunTotals, ThinnedStretch
-from slowtrain.columns.steps import Steps
+from slowtrain.columns.steps import RunTotals, Steps, ThinnedStretch
 from slowtrain.model import Phase
 from slowtrain.recording.thinned_summary import Durations, ThinnedHole
 
@@ -23,7 +22,9 @@ def thinned_run_steps(
     before = np.concatenate(([0], np.cumsum(counts)))
     number = np.arange(len(kept)) + before[np.clip(piece, 0, len(holes))]
     first = np.searchsorted(piece, np.arange(len(holes)), side="right") + before[:-1]  # of each hole's first step
-    edge = _steps_beside_holes(piece)
+    # Steps next to a hole lack their end, or what was recorded before their own span.
+    across = np.diff(piece) != 0
+    edge = np.append(across, False) | np.append(False, across)
     settled = kept.start_ms[kept.steady][0] if kept.steady.any() else np.inf
     told = [i for i, h in enumerate(holes) if counts[i] and (h.start_ns - start_ns) / 1e6 >= settled]
     start, end, long = _long_steps(holes, first, told, names, start_ns)
@@ -46,7 +47,8 @@ def thinned_run_steps(
         numbers=np.concatenate((number, long))[order].astype(np.int64),
     )
     stretches = [_thinned_stretch(holes[i], int(first[i]), counts[i], names, start_ns) for i in told]
-    return replace(found, whole=_run_totals(found, stretches, _longest_unkept_ms(holes, told, names)))
+    turns = (holes[i].turns[n] for i in told for n in names if n in holes[i].turns)
+    return replace(found, whole=_run_totals(found, stretches, max((t.unkept_ns / 1e6 for t in turns), default=0.0)))
 
 
 def claim_hole_time(
@@ -82,12 +84,6 @@ def claim_hole_time(
     return left
 
 
-def _steps_beside_holes(piece: Ints) -> Bools:
-    """Return which steps are next to a hole: they lack their end, or what was recorded before their own span."""
-    across = np.diff(piece) != 0
-    return np.asarray(np.append(across, False) | np.append(False, across))
-
-
 def _long_steps(
     holes: Sequence[ThinnedHole], first: Ints, told: Sequence[int], names: Collection[int], start_ns: int
 ) -> tuple[Floats, Floats, Ints]:
@@ -102,10 +98,6 @@ def _long_steps(
         rows.append(np.stack(((mine[:, 1] - start_ns) / 1e6, (mine[:, 2] - start_ns) / 1e6, first[i] + inside), axis=1))
     start, end, number = np.concatenate(rows).T
     return start, end, number.astype(np.int64)
-
-
-def _longest_unkept_ms(holes: Sequence[ThinnedHole], told: Sequence[int], names: Collection[int]) -> float:
-    return max((holes[i].turns[n].unkept_ns / 1e6 for i in told for n in names if n in holes[i].turns), default=0.0)
 
 
 def _thinned_stretch(

@@ -1,1 +1,1 @@
-"""Questions that causes ask of a trace, by family."""
+"""Questions that causes ask about a trace: input, memory, trends of the steps; packages for device, host and drift."""

@@ -12,7 +12,7 @@ from slowtrain.model import Category
 from slowtrain.model.answers.crossover_result import Crossover, Overtaking, Side, Timing
 from slowtrain.number_text import format_count
 from slowtrain.trace import Trace
-from slowtrain.trace.loading import recording_trace, sidecar_files
+from slowtrain.trace.loading import recording_trace, side_files
 from slowtrain.verify.batch_sizes import line_fit
 from slowtrain.verify.batch_sizes.batch_probe import UNTRAINED, BatchProbes, step_batch
 from slowtrain.verify.measurement.paired_trial import Bench
@@ -87,7 +87,7 @@ def measure_crossover(bench: Bench, devices: str, batches: Sequence[int], rounds
         draws.append(found[1] if found is not None else None)
         fit = found[0] if found is not None else None
         first = sum(t.first_ms for t in mine) / len(mine)
-        on = sidecar_files.computing_device(deep[name].facts)
+        on = side_files.computing_device(deep[name].facts)
         sides.append(Side(name, mine, fit, line_fit.start_seconds(mine), first, _step_parts(deep[name]), on))
         if fit is not None and fit.off_share > MAX_OFF_LINE_FACTOR - 1:
             notes.append(
@@ -104,7 +104,7 @@ def measure_crossover(bench: Bench, devices: str, batches: Sequence[int], rounds
     return Crossover(
         bench.script.target,
         (bench.script.target, *bench.script.arguments),
-        sidecar_files.source_sha256(deep[pair[0][0]].facts),
+        side_files.source_sha256(deep[pair[0][0]].facts),
         sizing.own,
         tuple(sides),
         winner,

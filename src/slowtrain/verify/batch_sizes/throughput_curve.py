@@ -14,7 +14,7 @@ from slowtrain.memory.peak_forecast import PeakForecast
 from slowtrain.model.answers.batch_sizing import BatchCurve, Device, Point
 from slowtrain.number_text import format_count
 from slowtrain.trace import Trace
-from slowtrain.trace.loading import recording_trace, sidecar_files
+from slowtrain.trace.loading import recording_trace, side_files
 from slowtrain.verify.batch_sizes import memory_need
 from slowtrain.verify.batch_sizes.batch_probe import (
     BatchProbes,
@@ -99,8 +99,8 @@ def measure_curve(
         limit_batch=limit,
         device=device,
         ended=search.ended,
-        measured_on=sidecar_files.computing_device(sizing.facts),
-        source_sha256=sidecar_files.source_sha256(sizing.facts),
+        measured_on=side_files.computing_device(sizing.facts),
+        source_sha256=side_files.source_sha256(sizing.facts),
         notes=tuple(said),
     )
 

@@ -10,7 +10,7 @@ from slowtrain.causes import Cause
 from slowtrain.causes.compute.double_precision import fix
 from slowtrain.model import Category, Edit, Effect, Evidence, Place, Prescription, Signal
 from slowtrain.number_text import format_number
-from slowtrain.profile import op_shapes
+from slowtrain.profile import device_activity
 from slowtrain.script.locations import source_locations
 from slowtrain.script.locations.recorded_sources import recorded_sources
 from slowtrain.script.text import syntax_tree
@@ -165,7 +165,7 @@ def _double_kernels(trace: Trace) -> DoublePrecisionWork | None:
         0.0,
         0.0,
         _single_precision_edits(trace),
-        tensor_cores.op_lines(device, lambda op: op_shapes.product_format(op) == "float64"),
+        tensor_cores.op_lines(device, lambda op: device_activity.product_format(op) == "float64"),
     )
 
 

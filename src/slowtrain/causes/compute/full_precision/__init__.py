@@ -10,7 +10,7 @@ from slowtrain.causes.compute.full_precision import late_policy
 from slowtrain.columns.device import Device
 from slowtrain.model import Category, Effect, Evidence, Place, Prescription, Signal
 from slowtrain.number_text import format_number
-from slowtrain.profile import framework_names, op_shapes
+from slowtrain.profile import device_activity, framework_names
 from slowtrain.script.fixes.models import model_settings
 from slowtrain.script.locations.recorded_sources import edit_project
 from slowtrain.trace import Trace
@@ -171,5 +171,5 @@ def _wide_matrix_work(trace: Trace) -> WideMatrixWork | None:
         other = min(other, wide)  # what surrounds the products, not a separate loop
     next_rate = tf32 if by_tf32 and tf32 is not None and format_ == FLOAT32 else half
     times = scale * (wide - streamed), scale * streamed, scale * other
-    where = tensor_cores.op_lines(device, lambda op: op_shapes.product_format(op) in (FLOAT32, TF32))
+    where = tensor_cores.op_lines(device, lambda op: device_activity.product_format(op) in (FLOAT32, TF32))
     return WideMatrixWork(format_, *times, next_rate / rate, half / rate, device.tensor_core_ms, where)

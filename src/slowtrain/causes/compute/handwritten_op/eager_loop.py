@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from slowtrain.causes.compute.handwritten_op.single_op_cure import LOOP_SPREAD, single_op_cures
-from slowtrain.columns.kernels import Line
+from slowtrain.columns.device import Line
 from slowtrain.model import Category, Evidence, Place, Prescription
 from slowtrain.number_text import format_number
 from slowtrain.script.locations.recorded_sources import handmade_input_places

@@ -12,11 +12,11 @@ from slowtrain.causes.compute.handwritten_op.single_op_cure import (
     single_op_cures,
 )
 from slowtrain.causes.compute.handwritten_op.unrolled_loop import drop_loop_ops
-from slowtrain.columns.array_statistics import median_value
+from slowtrain.columns.arrays import median_value
 from slowtrain.model import Category, Evidence, Place, Prescription
 from slowtrain.number_text import format_number
 from slowtrain.trace import Trace
-from slowtrain.trace.signals.device import kernel_launches, op_work
+from slowtrain.trace.signals.device import op_work, step_bound
 from slowtrain.whatif import Remedy
 
 
@@ -80,7 +80,7 @@ def find_graph_loop(trace: Trace) -> GraphLoop | None:
     return GraphLoop(
         ops,
         row[3],
-        share * kernel_launches.op_start_ms(trace),
+        share * step_bound.op_start_ms(trace),
         trace.mean(Category.DEVICE) * op_work.op_time_share(trace.kernels, lambda o: f"{name}/" in o.name),
         (Place(str(row[1]), int(row[2])),) if row[1] else (),
     )

@@ -19,8 +19,8 @@ from slowtrain.number_text import format_number
 from slowtrain.profile import framework_names
 from slowtrain.script.locations import source_locations
 from slowtrain.trace import Trace
-from slowtrain.trace.signals.device import kernel_launches, op_work
-from slowtrain.trace.signals.host.host_work import changes_variables
+from slowtrain.trace.signals.device import op_work, step_bound
+from slowtrain.trace.signals.host.source_lines import changes_variables
 from slowtrain.whatif import Drop, Remedy, Skip
 
 # Share of a line's ops that the line makes itself. A line with less calls layers, which are separate ops.
@@ -70,7 +70,7 @@ class UnrolledLoop:
         )
 
     def remedies(self, trace: Trace) -> Sequence[Remedy]:
-        compiling = [Skip(self.compile_ms, kernel_launches.COMPILE_SPREAD)] if self.compile_ms else []
+        compiling = [Skip(self.compile_ms, step_bound.COMPILE_SPREAD)] if self.compile_ms else []
         return [drop_loop_ops(trace, self.saved_by_category), *compiling]
 
     def scope_in(self, trace: Trace) -> str:
@@ -110,9 +110,9 @@ def find_unrolled_loop(trace: Trace) -> UnrolledLoop | None:
         kinds,
         Category.DEVICE if trace.kernels is not None else Category.UNATTRIBUTED,
         ms,
-        kernel_launches.op_start_ms(trace) * share,
+        step_bound.op_start_ms(trace) * share,
         _left_share(trace, graph, ms),
-        kernel_launches.xla_compile_ms(trace, share),
+        step_bound.xla_compile_ms(trace, share),
         _loop_places(trace, [Place(str(row[0]), int(row[1])) for row in lines[:3]]),
     )
 
@@ -138,7 +138,7 @@ def _similar_ops_ms(trace: Trace, similar: Mapping[str, int], share: float) -> f
         return share * trace.mean(Category.UNATTRIBUTED)
     scopes = {key.rpartition("/")[0] for key in similar}
     unscoped = {key for key in similar if "/" not in key}  # other ops of the step are outside of all scopes as well
-    unnumbered = kernel_launches.are_steps_xla_compiled(trace)  # XLA gives similar ops one name
+    unnumbered = step_bound.are_steps_xla_compiled(trace)  # XLA gives similar ops one name
 
     def is_part(op: op_work.WindowOp) -> bool:
         within = (

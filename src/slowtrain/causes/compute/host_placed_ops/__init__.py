@@ -8,18 +8,17 @@ from dataclasses import dataclass
 
 from slowtrain.causes import MIN_SYMPTOM_SHARE, Cause
 from slowtrain.causes.compute.host_placed_ops import fix
-from slowtrain.columns.device import Device
-from slowtrain.columns.device_copies import DirectionCopies
+from slowtrain.columns.device import Device, DirectionCopies
 from slowtrain.model import Category, Effect, Evidence, Place, Prescription, Signal
 from slowtrain.number_text import format_number
-from slowtrain.profile import framework_names
+from slowtrain.profile import framework_names, host_reasons
 from slowtrain.script.fixes.models import model_settings
 from slowtrain.script.locations import op_calls
 from slowtrain.script.locations.edits import recorded_edits
 from slowtrain.script.locations.recorded_sources import edit_project, recorded_source
 from slowtrain.script.text.source_file import Source
 from slowtrain.trace import Trace
-from slowtrain.trace.signals.device import kernel_launches, tensor_cores
+from slowtrain.trace.signals.device import step_bound, tensor_cores
 from slowtrain.whatif import Drop, Remedy
 
 MAX_NAME_LENGTH = 80  # of an op: its end, which says most
@@ -121,9 +120,9 @@ def _host_crossing(trace: Trace, device: Device) -> HostCrossing | None:
     count = sum(edges.values())
     out, back = (device.copies.get(kind, NO_COPIES) for kind in ("d2h", "h2d"))
     both = count >= 1 and out.count >= 1 and back.count >= 1
-    computing = device.idle.get(framework_names.HOST_OP_REASON, 0.0)
+    computing = device.idle.get(host_reasons.HOST_OP_REASON, 0.0)
     if trace.fact("host_callbacks", default=0.0) >= MIN_CALLBACKS_PER_STEP:  # a program of JAX that calls Python
-        called = tuple(dict.fromkeys(gap.detail for gap in device.gaps if gap.reason == framework_names.HOST_OP_REASON))
+        called = tuple(dict.fromkeys(gap.detail for gap in device.gaps if gap.reason == host_reasons.HOST_OP_REASON))
         return HostCrossing(0.0, called, out.exposed_ms + back.exposed_ms, computing)
     if not both and computing < MIN_SYMPTOM_SHARE * trace.step_ms:
         return None
@@ -136,7 +135,7 @@ def _host_crossing(trace: Trace, device: Device) -> HostCrossing | None:
     computed = (
         (gap.detail.rpartition(":")[0] or gap.detail)[-MAX_NAME_LENGTH:]
         for gap in device.gaps
-        if gap.reason == framework_names.HOST_OP_REASON
+        if gap.reason == host_reasons.HOST_OP_REASON
     )
     ops = tuple(sorted(edges, key=lambda e: -edges[e])) if both else tuple(dict.fromkeys(computed))
     return HostCrossing(count if both else 0.0, ops, copies, waiting)
@@ -144,7 +143,7 @@ def _host_crossing(trace: Trace, device: Device) -> HostCrossing | None:
 
 def _op_kinds(device: Device) -> tuple[str, ...]:
     """Types of the ops that the host computed while the device waited, and of those whose tensors cross."""
-    computed = [gap.detail.rpartition(":")[2] for gap in device.gaps if gap.reason == framework_names.HOST_OP_REASON]
+    computed = [gap.detail.rpartition(":")[2] for gap in device.gaps if gap.reason == host_reasons.HOST_OP_REASON]
     edges = [edge[1] for text in device.by_op if (edge := framework_names.GRAPH_EDGE.search(text))]
     crossing = [
         framework_names.NAME_NUMBER.sub("", edge.rpartition("/")[2])
@@ -156,7 +155,7 @@ def _op_kinds(device: Device) -> tuple[str, ...]:
 
 def _calls_making_ops(trace: Trace, kinds: Sequence[str]) -> Iterable[tuple[Source, ast.Call]]:
     """Calls in the step's function that make such ops, with their files."""
-    function = kernel_launches.user_step_function(trace)
+    function = step_bound.user_step_function(trace)
     source = recorded_source(trace, function.file) if function is not None else None
     if source is not None and function is not None:
         yield from ((source, call) for call in op_calls.calls_making_ops(source, function.line, kinds))

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from slowtrain.causes import Cause
-from slowtrain.columns.array_statistics import median_value
+from slowtrain.columns.arrays import median_value
 from slowtrain.model import Effect, Evidence, Prescription, Signal
 from slowtrain.number_text import format_number
 from slowtrain.trace import Trace

@@ -18,7 +18,7 @@ from slowtrain.causes.compute.small_batch.fixed_step_cost import (
 from slowtrain.causes.compute.small_batch.larger_batch_cure import goal_batch
 from slowtrain.causes.compute.small_batch.long_sequence import LongSequence, find_long_sequence
 from slowtrain.causes.compute.small_batch.measured_sizes import FasterBatchSize, find_faster_batch_size
-from slowtrain.columns.array_statistics import median_value
+from slowtrain.columns.arrays import median_value
 from slowtrain.model import Category, Evidence, Prescription, Signal
 from slowtrain.trace import Trace
 from slowtrain.trace.signals.device import batch_curve, op_work

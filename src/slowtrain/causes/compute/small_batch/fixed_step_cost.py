@@ -9,7 +9,7 @@ from math import prod
 import numpy as np
 
 from slowtrain.causes.compute.small_batch.larger_batch_cure import batch_places, larger_batch_cures, stretch_steps
-from slowtrain.columns.array_statistics import median_value, quantile
+from slowtrain.columns.arrays import median_value, quantile
 from slowtrain.model import Category, Evidence, Place, Prescription
 from slowtrain.number_text import format_number
 from slowtrain.script.locations.own_python_lines import python_lines

@@ -11,7 +11,7 @@ from slowtrain.columns.device import Device
 from slowtrain.model import Category, Effect, Evidence, Prescription, Signal
 from slowtrain.number_text import format_number
 from slowtrain.profile import framework_names
-from slowtrain.profile.op_shapes import ALIGNED_ELEMENTS, Operand
+from slowtrain.profile.device_activity import ALIGNED_ELEMENTS, Operand
 from slowtrain.trace import Trace
 from slowtrain.trace.signals.device import op_work, tensor_cores
 from slowtrain.trace.signals.device.tensor_cores import SIXTEEN_BIT_FORMATS

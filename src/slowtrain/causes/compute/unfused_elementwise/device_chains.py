@@ -10,7 +10,7 @@ from slowtrain.model import Category, Evidence, Place
 from slowtrain.number_text import format_number
 from slowtrain.profile import framework_names
 from slowtrain.trace import Trace
-from slowtrain.trace.signals.device import kernel_launches, op_work, tensor_cores
+from slowtrain.trace.signals.device import op_work, step_bound, tensor_cores
 from slowtrain.whatif import Drop, Remedy
 
 # Of the device's time. With less, fusing gains only a few per cent, because a third to a half of the passes stays and
@@ -52,7 +52,7 @@ class ElementwiseKernels:
         chains = self.chains
         layer = f", mostly in {chains.main_layer}" if chains.main_layer else ""
         host = f", and the host {format_number(self.launch_ms)} ms to launch those that fusing saves"
-        place = kernel_launches.user_step_function(trace)
+        place = step_bound.user_step_function(trace)
         return Evidence(
             f"{chains.kernels:,.0f} elementwise kernels take {format_number(chains.ms)} ms of each step, "
             f"{self.share:.0%} of the device's time{layer}{host if self.launch_ms else ''}; fused, "
@@ -98,18 +98,18 @@ def _places(place: Place | None) -> tuple[Place, ...]:
 def _waits_for_launches(trace: Trace, device: Device, chains: ElementwiseChains) -> bool:
     """Whether most kernels are elementwise, and the step waits for the host to launch them."""
     mostly = chains.kernels >= MIN_KERNEL_SHARE * device.kernels
-    return mostly and kernel_launches.host_dispatch_ms(trace) >= MIN_DISPATCH_SHARE * trace.step_ms
+    return mostly and step_bound.host_dispatch_ms(trace) >= MIN_DISPATCH_SHARE * trace.step_ms
 
 
 def _saved_launch_ms(trace: Trace, device: Device, chains: ElementwiseChains) -> float:
     """What the host saves of launches if it is slower than the device; 0 if the device computes meanwhile."""
     if (
         trace.on_jax
-        or kernel_launches.host_dispatch_ms(trace) <= trace.mean(Category.DEVICE)
-        or kernel_launches.are_steps_xla_compiled(trace)
+        or step_bound.host_dispatch_ms(trace) <= trace.mean(Category.DEVICE)
+        or step_bound.are_steps_xla_compiled(trace)
     ):
         return 0.0
-    return max(chains.kernels - chains.left, 0.0) * kernel_launches.kernel_launch_ms(trace, device)
+    return max(chains.kernels - chains.left, 0.0) * step_bound.kernel_launch_ms(trace, device)
 
 
 def _elementwise_chains(device: Device) -> ElementwiseChains | None:

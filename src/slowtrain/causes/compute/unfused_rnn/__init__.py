@@ -15,7 +15,7 @@ from slowtrain.script.fixes.models import model_settings
 from slowtrain.script.locations.recorded_sources import recorded_source
 from slowtrain.trace import Trace
 from slowtrain.trace.signals.device import tensor_cores
-from slowtrain.trace.signals.host import host_work, source_lines
+from slowtrain.trace.signals.host import source_lines
 from slowtrain.whatif import Drop, Remedy
 
 MAX_NAME_LENGTH = 60  # of a layer
@@ -125,7 +125,7 @@ def _slow_settings(trace: Trace) -> Iterator[tuple[Place, str]]:
     """Settings in the user's script that keep a recurrent layer off cuDNN, each with its line."""
     files = dict.fromkeys(e.place.file for e in trace.events_of("loop") if e.place is not None)
     for file in files:
-        tree = host_work.source_tree(trace, file)
+        tree = source_lines.source_tree(trace, file)
         for call in source_lines.calls_of_names(tree, ["LSTM", "GRU"]) if tree is not None else ():
             for given in call.keywords:
                 value = given.value.value if isinstance(given.value, ast.Constant) else None

@@ -7,19 +7,17 @@ from dataclasses import dataclass
 
 from slowtrain.causes import Cause, slowdown_cures
 from slowtrain.causes.drift.growing_step import dataset_rebasing, growing_values, newest_rows
-from slowtrain.columns.array_statistics import median_value
+from slowtrain.columns.arrays import median_value
 from slowtrain.model import Category, Edit, Effect, Evidence, Place, Prescription, Signal, VerdictKind
 from slowtrain.number_text import format_number
 from slowtrain.script.locations import growth_lines, planned_steps, source_locations
 from slowtrain.script.locations.edits import recorded_edits
 from slowtrain.script.text.source_file import Source
 from slowtrain.trace import Trace
+from slowtrain.trace.signals import growth_suspects, stage_growth, step_trend
 from slowtrain.trace.signals.drift import slowdown_reason, step_growth
-from slowtrain.trace.signals.input import growing_pipelines
-from slowtrain.trace.signals.memory import growth_suspects
-from slowtrain.trace.signals.series import step_trend
-from slowtrain.trace.signals.series.early_and_late import SlowdownReason
-from slowtrain.trace.signals.series.step_trend import StepGrowth
+from slowtrain.trace.signals.drift.machine_conditions import SlowdownReason
+from slowtrain.trace.signals.step_trend import StepGrowth
 from slowtrain.whatif import Drop, Remedy, Skip
 
 SPREAD = (0.6, 1.1)
@@ -98,7 +96,7 @@ class GrowingStep(Cause[GrowthFinding]):
 
     def remedies(self, trace: Trace, finding: GrowthFinding) -> Sequence[Remedy]:
         reason = finding.reason
-        between = _between_fits_ms(trace) if growing_pipelines.find_added_stages(trace) is not None else 0.0
+        between = _between_fits_ms(trace) if stage_growth.find_added_stages(trace) is not None else 0.0
         outside: list[Remedy] = [Skip(between, spread=SPREAD)] if between > 0 else []
         own = next((c for c in reason.ms if str(c) == reason.kind), None)
         if own is not None:  # the rest of the growth is not the script's: a shared machine gets slower as well
@@ -135,7 +133,7 @@ def _rebased_dataset_cure(trace: Trace, places: Sequence[Place]) -> Iterable[Pre
 
 def _epoch_start_growth(trace: Trace) -> tuple[StepGrowth, SlowdownReason] | None:
     """Growth by data sets that get longer and delay the starts of epochs, while a buffer is filled."""
-    longer, steps = growing_pipelines.find_added_stages(trace), trace.steps
+    longer, steps = stage_growth.find_added_stages(trace), trace.steps
     grows = step_trend.epoch_growth(steps) if longer is not None else None
     waits = trace.categories.get(Category.INPUT)
     if (

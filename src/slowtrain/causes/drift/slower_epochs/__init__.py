@@ -9,10 +9,10 @@ from slowtrain.causes import Cause, slowdown_cures
 from slowtrain.model import Category, Effect, Evidence, Prescription, Signal, VerdictKind
 from slowtrain.number_text import format_number
 from slowtrain.trace import Trace
+from slowtrain.trace.signals import step_trend
 from slowtrain.trace.signals.drift import slowdown_reason, step_growth
-from slowtrain.trace.signals.series import step_jumps, step_trend
-from slowtrain.trace.signals.series.early_and_late import SlowdownReason
-from slowtrain.trace.signals.series.step_jumps import StepJump
+from slowtrain.trace.signals.drift.machine_conditions import SlowdownReason
+from slowtrain.trace.signals.drift.step_growth import StepJump
 from slowtrain.whatif import Drop, Remedy
 
 
@@ -65,7 +65,7 @@ def _jump_text(jump: StepJump) -> str:
 
 def _jump_with_reason(trace: Trace) -> JumpFinding | None:
     series = step_trend.comparable_steps(trace)
-    jump = step_jumps.largest_jump(series) or _jump_of_a_part(trace)
+    jump = step_growth.largest_jump(series) or _jump_of_a_part(trace)
     if jump is None:
         return None
     reason = slowdown_reason.find_slowdown_reason(trace, jump.before, jump.after)
@@ -82,4 +82,4 @@ def _jump_of_a_part(trace: Trace) -> StepJump | None:
     ):
         return None
     kind = slowdown_reason.find_slowdown_reason(trace, *step_growth.first_and_last_quarter(trace)).kind
-    return step_jumps.part_jump(trace, trace.categories[Category(kind)]) if kind in tuple(Category) else None
+    return step_growth.part_jump(trace, trace.categories[Category(kind)]) if kind in tuple(Category) else None

@@ -9,7 +9,7 @@ import numpy as np
 
 from slowtrain.causes import Cause
 from slowtrain.causes.host.compile_in_loop import function_factories, model_hoisting, model_reuse, optimizer_reset
-from slowtrain.columns.array_statistics import median_value
+from slowtrain.columns.arrays import median_value
 from slowtrain.columns.spans import Event, Spans
 from slowtrain.model import Category, Edit, Effect, Evidence, Place, Prescription, Signal
 from slowtrain.number_text import format_number

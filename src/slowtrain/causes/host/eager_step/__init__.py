@@ -10,7 +10,7 @@ from enum import Enum
 
 from slowtrain.causes import Cause
 from slowtrain.causes.host.eager_step import eager_code, eager_switches, fix
-from slowtrain.columns.kernels import Kernels
+from slowtrain.columns.device import Kernels
 from slowtrain.model import Category, Edit, Effect, Evidence, Place, Prescription, Signal
 from slowtrain.number_text import first_names, format_number
 from slowtrain.script.evaluators import setting_origins

@@ -22,14 +22,12 @@ from slowtrain.script.text import syntax_tree
 from slowtrain.trace import Trace
 from slowtrain.trace.signals.host.host_work import (
     is_in_keras,
-    main_thread,
     ms_of_samples,
     sampling_interval_ms,
-    source_tree,
     training_start_ms,
     unsampled_ms,
 )
-from slowtrain.trace.signals.host.source_lines import called_name, calls_at, function_around, loops_around
+from slowtrain.trace.signals.host.source_lines import called_name, calls_at, function_around, loops_around, source_tree
 from slowtrain.whatif import Remedy, Skip
 
 MIN_SAMPLES = 8
@@ -142,7 +140,7 @@ def _preparation_samples(trace: Trace) -> Spans:
     """Samples of the main thread before the first step, outside imports, building, tracing and fit."""
     stack = trace.lane("stack")
     keep = stack.start_ms < training_start_ms(trace)
-    main = main_thread(trace)
+    main = trace.main
     for lane in ("import", "build", "trace", "loop", "function", "iterator", "on_batch"):
         spans = trace.lane(lane)
         spans = spans.where(spans.thread == main)

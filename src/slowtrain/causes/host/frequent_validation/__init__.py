@@ -9,7 +9,7 @@ from itertools import pairwise
 import numpy as np
 
 from slowtrain.causes import Cause
-from slowtrain.columns.array_statistics import median_value
+from slowtrain.columns.arrays import median_value
 from slowtrain.columns.spans import Event
 from slowtrain.model import Edit, Effect, Evidence, Place, Prescription, Signal
 from slowtrain.number_text import format_number
@@ -22,7 +22,7 @@ from slowtrain.script.locations.recorded_sources import recorded_source
 from slowtrain.script.text.source_file import Source
 from slowtrain.trace import Trace
 from slowtrain.trace.signals.host import checkpoint_time
-from slowtrain.trace.signals.host.host_work import is_in_callback, main_thread, starts_in_windows, starts_within
+from slowtrain.trace.signals.host.host_work import is_in_callback, starts_in_windows, starts_within
 from slowtrain.whatif import Remedy, Skip
 
 MIN_PASSES = 3  # passes over the validation data in one run
@@ -192,7 +192,7 @@ def _validation_by_function(trace: Trace) -> Validation | None:
     A policy that acts between steps is called once at a time, or for one sample, which is not a burst over a data set.
     """
     calls = trace.lane("function")
-    calls = calls.where((calls.thread == main_thread(trace)) & ~starts_in_windows(trace, calls))
+    calls = calls.where((calls.thread == trace.main) & ~starts_in_windows(trace, calls))
     own = [e for e in trace.events_of("trace") if not e.data.get("keras")]
     training = {e.data.get("number") for e in own if e.data.get("training")}
     numbers = np.array([n.detail.get("number") if n.lane == "function" else None for n in trace.names], dtype=object)

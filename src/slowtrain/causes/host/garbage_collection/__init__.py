@@ -14,7 +14,7 @@ from slowtrain.number_text import format_number
 from slowtrain.script.fixes.loops import hoisted_statements
 from slowtrain.script.locations.edits import recorded_edits
 from slowtrain.trace import Trace
-from slowtrain.trace.signals.host.host_work import main_thread, sampled_places, starts_in_steady, starts_in_windows
+from slowtrain.trace.signals.host.host_work import sampled_places, starts_in_steady, starts_in_windows
 from slowtrain.whatif import Drop, Remedy, Skip
 
 FULL_COLLECTION = "generation 2"
@@ -93,7 +93,7 @@ def _full_collections(trace: Trace) -> Spans:
     spans = trace.lane("gc")
     if not len(spans) or not trace.steps.steady.any():
         return Spans()
-    main = main_thread(trace)
+    main = trace.main
     text = np.array([n.text.replace("_", " ") == FULL_COLLECTION for n in trace.names])[spans.name]
     steady = trace.steps.steady
     first, last = float(trace.steps.start_ms[steady][0]), float(trace.steps.end_ms[-1])

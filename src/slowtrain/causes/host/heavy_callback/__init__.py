@@ -27,8 +27,8 @@ from slowtrain.trace.signals.host.host_work import (
     starts_in_steady,
     starts_in_windows,
     training_start_ms,
-    writes_log,
 )
+from slowtrain.trace.signals.host.source_lines import writes_log
 from slowtrain.whatif import Drop, Remedy, Skip
 
 CONTAINER_CLASSES = ("CallbackList",)

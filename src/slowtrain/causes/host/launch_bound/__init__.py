@@ -11,8 +11,8 @@ from slowtrain.number_text import format_number
 from slowtrain.script.fixes.models import keras_calls
 from slowtrain.script.locations.edits import recorded_edits
 from slowtrain.trace import Trace
-from slowtrain.trace.signals.device import kernel_launches
-from slowtrain.trace.signals.host import user_loop
+from slowtrain.trace.signals.device import step_bound
+from slowtrain.trace.signals.host import host_work
 from slowtrain.trace.signals.host.host_work import kernel_ms, step_places
 from slowtrain.whatif import Drop, Remedy
 
@@ -71,7 +71,7 @@ class KernelGapFinding:
         return Drop({Category.DISPATCH: (1 - GAPS_LEFT_SHARE) * self.gaps_ms}, spread=GAPS_SPREAD)
 
     def cures(self, trace: Trace) -> Iterable[Prescription]:
-        if not kernel_launches.are_steps_xla_compiled(trace):
+        if not step_bound.are_steps_xla_compiled(trace):
             fuse = "compile the whole step with XLA (jit_compile=True; in JAX one jax.jit around it): fewer kernels"
             yield Prescription("edit", Effect.EQUIVALENT, fuse)
         if not trace.on_jax:
@@ -167,7 +167,7 @@ def _device_finding(trace: Trace) -> LaunchFinding | None:
         return _kernel_gap_finding(trace)
     if not trace.fact("profile") and not _is_one_graph_per_step(trace):
         return None
-    host_ms = kernel_launches.host_dispatch_ms(trace)
+    host_ms = step_bound.host_dispatch_ms(trace)
     host_ms = _host_ms_between_calls(trace, host_ms) if trace.fact("profile") else host_ms
     evidence = launch_overhead.find_overhead(trace, host_ms)
     return HostLaunchFinding(evidence) if evidence is not None else None
@@ -258,7 +258,7 @@ def _many_steps_saving_ms(trace: Trace, starting_ms: float) -> float:
 
 def _calls_per_step(trace: Trace) -> float:
     """Calls of functions in a step. A hand-written loop may have hundreds, for an environment for example."""
-    return max(user_loop.spans_per_step(trace, "function"), 1.0) if trace.steps.source.startswith("function") else 1.0
+    return max(host_work.spans_per_step(trace, "function"), 1.0) if trace.steps.source.startswith("function") else 1.0
 
 
 def _is_one_graph_per_step(trace: Trace) -> bool:

@@ -19,9 +19,8 @@ from slowtrain.script.locations.recorded_sources import recorded_source
 from slowtrain.script.navigation import call_index, node_lookup
 from slowtrain.script.text import syntax_tree
 from slowtrain.trace import Trace
-from slowtrain.trace.signals.host.host_work import source_tree
-from slowtrain.trace.signals.host.source_lines import called_name
-from slowtrain.trace.signals.input.dataset_caches import datasets_up_to
+from slowtrain.trace.signals.buffers_and_caches import datasets_up_to
+from slowtrain.trace.signals.host.source_lines import called_name, source_tree
 from slowtrain.whatif import Remedy, Skip
 
 SAMPLES_SHARE_RANGE = (0.75, 1.05)  # steps of an epoch over samples of the whole set, or of the part for training

@@ -9,8 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from slowtrain.causes import Cause
-from slowtrain.columns.array_statistics import median_value
-from slowtrain.columns.arrays import Floats
+from slowtrain.columns.arrays import Floats, median_value
 from slowtrain.columns.spans import Event
 from slowtrain.model import Category, Edit, Effect, Evidence, Place, Prescription, Signal
 from slowtrain.number_text import format_number

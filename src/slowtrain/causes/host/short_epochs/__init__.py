@@ -9,8 +9,7 @@ import numpy as np
 
 from slowtrain.causes import Cause
 from slowtrain.causes.host.short_epochs import fix
-from slowtrain.columns.array_statistics import median_value
-from slowtrain.columns.arrays import Floats, Ints
+from slowtrain.columns.arrays import Floats, Ints, median_value
 from slowtrain.model import Effect, Evidence, Place, Prescription, Signal
 from slowtrain.number_text import format_number
 from slowtrain.script.locations.edits import recorded_edits
@@ -19,7 +18,6 @@ from slowtrain.trace.signals.host.host_work import (
     distinct_places,
     is_in_callback,
     is_outermost,
-    main_thread,
     starts_in_windows,
     starts_within,
 )
@@ -82,7 +80,7 @@ class ShortEpochs(Cause[EpochStarts]):
 
 def _epoch_starts(trace: Trace) -> EpochStarts | None:
     """The starts of epochs; None if there are too few, or if an epoch does not end with its steps."""
-    steps, thread = trace.steps, main_thread(trace)
+    steps, thread = trace.steps, trace.main
     fits = [e for e in trace.events_of("loop") if e.name == "fit" and not e.data.get("nested")]
     made = trace.lane("iterator")
     made = made.where((made.thread == thread) & ~starts_in_windows(trace, made))
@@ -121,7 +119,7 @@ def _callback_and_validation_ms(trace: Trace, turns: Ints) -> Floats:
     """Time of callbacks, and of validation outside them, at each epoch start."""
     steps = trace.steps
     hooks = trace.lane("callback")
-    hooks = hooks.where((hooks.thread == main_thread(trace)) & is_outermost(hooks))
+    hooks = hooks.where((hooks.thread == trace.main) & is_outermost(hooks))
     nested = [e for e in trace.events_of("loop") if e.name != "fit" and e.data.get("nested")]
     nested = [e for e in nested if not is_in_callback(trace, e)]
     start = np.concatenate((hooks.start_ms, [e.start_ms for e in nested]))

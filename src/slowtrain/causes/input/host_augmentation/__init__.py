@@ -13,7 +13,7 @@ from slowtrain.script.lint_rules.input import keras_augmentation
 from slowtrain.script.locations.edits import input_edits
 from slowtrain.trace import Trace
 from slowtrain.trace.run_division.recording_steps import ELEMENTS_SOURCE
-from slowtrain.trace.signals.input.input_feed import (
+from slowtrain.trace.signals.input_feed import (
     BATCH_CALL_MS,
     READY_ELEMENT_US,
     calls_per_batch,

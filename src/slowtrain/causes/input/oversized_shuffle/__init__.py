@@ -12,8 +12,8 @@ from slowtrain.number_text import format_number
 from slowtrain.script.fixes.input import dataset_edits
 from slowtrain.script.locations.edits import recorded_edits
 from slowtrain.trace import Trace
-from slowtrain.trace.signals.input.input_feed import free_host_bytes
-from slowtrain.trace.signals.input.shuffle_fill import find_shuffle_fill
+from slowtrain.trace.signals.buffers_and_caches import find_shuffle_fill
+from slowtrain.trace.signals.input_feed import free_host_bytes
 from slowtrain.whatif import Drop, Remedy, Skip
 
 MIN_BUFFER_SHARE = 0.25  # of the buffer and the memory left free together

@@ -9,7 +9,7 @@ from slowtrain.causes.input.per_element_map import fix
 from slowtrain.model import Effect, Evidence, Prescription
 from slowtrain.script.locations.edits import recorded_edits
 from slowtrain.trace import Trace
-from slowtrain.trace.signals.input.input_feed import NestedDatasets, find_nested_datasets
+from slowtrain.trace.signals.input_feed import NestedDatasets, find_nested_datasets
 from slowtrain.whatif import Remedy, Supply
 
 

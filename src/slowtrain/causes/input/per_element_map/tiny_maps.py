@@ -12,7 +12,7 @@ from slowtrain.script.locations.edits import input_edits
 from slowtrain.trace import Trace
 from slowtrain.trace.signals.host import stalls
 from slowtrain.trace.signals.host.host_work import distinct_places
-from slowtrain.trace.signals.input.input_feed import (
+from slowtrain.trace.signals.input_feed import (
     BATCH_CALL_MS,
     READY_ELEMENT_US,
     as_batched_map,

@@ -6,7 +6,7 @@ from slowtrain.causes.idle_input_wait import find_idle_input_wait, waits_for_byt
 from slowtrain.causes.input.python_input.python_work import MAX_WAITING_SHARE, MIN_LOOP_SHARE, PythonWork
 from slowtrain.script.locations.recorded_sources import handmade_input, input_follows_model, only_converts
 from slowtrain.trace import Trace
-from slowtrain.trace.signals.input import input_feed
+from slowtrain.trace.signals import input_feed
 
 CALLS_AT_ONCE = 8.0  # assumed, as many as the cure advises: calls that wait at the same time
 

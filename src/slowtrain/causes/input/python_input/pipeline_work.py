@@ -11,8 +11,8 @@ from slowtrain.script.locations import source_locations
 from slowtrain.script.locations.edits import python_input_edits
 from slowtrain.script.locations.recorded_sources import is_interpreted, recorded_source
 from slowtrain.trace import Trace
+from slowtrain.trace.signals import buffers_and_caches, input_feed
 from slowtrain.trace.signals.host import host_work, stalls
-from slowtrain.trace.signals.input import dataset_caches, input_feed
 from slowtrain.whatif import held_up_ms
 
 OPS_CALL_MS = 0.1  # a call for one element of some dozens of small TensorFlow ops: 0.11 and 0.18 ms in recordings
@@ -52,7 +52,7 @@ def _kind_and_gain(
 ) -> tuple[str, float, float]:
     """What the Python does, the share of its time that a cure leaves, and the part of the steps that gain."""
     pipe = trace.pipeline
-    epochs = dataset_caches.expected_passes(trace, pipe) if pipe else 1
+    epochs = buffers_and_caches.expected_passes(trace, pipe) if pipe else 1
     random = any((text := recorded_source(trace, p.file)) is not None and text.random_at(p.line) for p in where[:2])
     is_generator = pipe is None or any(n.name == "Generator" for n in pipe.nodes)
     is_generator = is_generator or (pipe is not None and any("python" in w.detail for w in pipe.written))

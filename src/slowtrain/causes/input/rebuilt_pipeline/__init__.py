@@ -13,8 +13,8 @@ from slowtrain.number_text import format_number
 from slowtrain.script.locations.edits import recorded_edits
 from slowtrain.script.text.source_file import Source
 from slowtrain.trace import Trace
-from slowtrain.trace.signals.host import host_work, user_loop
-from slowtrain.trace.signals.input.input_feed import BATCH_CALL_MS
+from slowtrain.trace.signals.host import host_work
+from slowtrain.trace.signals.input_feed import BATCH_CALL_MS
 from slowtrain.whatif import Drop, Remedy
 
 MIN_ITERATORS = 0.5  # a step: fewer are an epoch's
@@ -54,7 +54,7 @@ class RebuiltPipeline(Cause[RebuiltPipelineFinding]):
     def find(self, trace: Trace) -> RebuiltPipelineFinding | None:
         """None if iterators last for several steps, or Keras makes them."""
         spans = trace.lane("iterator")
-        spans = spans.where(spans.thread == host_work.main_thread(trace))
+        spans = spans.where(spans.thread == trace.main)
         spans = spans.where(
             ~host_work.starts_within(spans, trace.events_of("loop")) & host_work.starts_in_steady(trace, spans)
         )
@@ -124,11 +124,11 @@ def _iterator_events(trace: Trace) -> list[Event]:
 
 def _building_lines_ms(trace: Trace, wanted: set[Place]) -> float:
     """Ms a step of the lines that build data sets and iterate over them, without the wait for their elements."""
-    others = {p for lane in ("function", "on_batch", "gradient") for p in user_loop.ms_by_line(trace, lane)}
+    others = {p for lane in ("function", "on_batch", "gradient") for p in host_work.ms_by_line(trace, lane)}
     building = [line for line in trace.loop_lines if line.place in wanted - others]
     # Tracing lines makes steps longer, so the lines' shares count, not their times.
     scale = min(trace.step_ms / max(sum(line.ms for line in trace.loop_lines), 1e-9), 1.0)
-    waits = user_loop.ms_by_line(trace, "next")
+    waits = host_work.ms_by_line(trace, "next")
     return scale * sum(line.ms for line in building) - sum(waits.get(line.place, 0.0) for line in building)
 
 

@@ -12,7 +12,7 @@ from slowtrain.number_text import format_number
 from slowtrain.script.fixes.input import dataset_edits
 from slowtrain.script.locations.edits import recorded_edits
 from slowtrain.trace import Trace
-from slowtrain.trace.signals.input.input_feed import idle_cores, is_user_node, user_lines, waited_pipeline
+from slowtrain.trace.signals.input_feed import idle_cores, is_user_node, user_lines, waited_pipeline
 from slowtrain.whatif import Remedy, Supply
 
 MIN_MAP_SHARE = 0.5  # of the time in which the pipeline makes a batch

@@ -12,13 +12,7 @@ from slowtrain.script.fixes.input import dataset_edits
 from slowtrain.script.locations.edits import input_edits, recorded_edits
 from slowtrain.trace import Trace
 from slowtrain.trace.signals.host import stalls
-from slowtrain.trace.signals.input.input_feed import (
-    calls_per_batch,
-    idle_cores,
-    slow_user_maps,
-    user_lines,
-    waited_pipeline,
-)
+from slowtrain.trace.signals.input_feed import calls_per_batch, idle_cores, slow_user_maps, user_lines, waited_pipeline
 from slowtrain.whatif import Remedy, Supply
 
 MIN_THREADED_CALL_US = 30.0  # assumed: a shorter call is mostly overhead, which threads do not lower

@@ -10,11 +10,11 @@ from slowtrain.number_text import format_count, format_number
 from slowtrain.script.fixes.input import dataset_edits
 from slowtrain.script.locations.edits import recorded_edits
 from slowtrain.trace import Trace
-from slowtrain.trace.signals.input import shuffle_fill
+from slowtrain.trace.signals import buffers_and_caches
 from slowtrain.whatif import Drop, Remedy, Skip
 
 
-class ShuffleFill(Cause[shuffle_fill.ShuffleFill]):
+class ShuffleFill(Cause[buffers_and_caches.ShuffleFill]):
     """At the start of every epoch the steps wait until the shuffle buffer is full."""
 
     title = "Every epoch waits for the shuffle buffer"
@@ -22,10 +22,10 @@ class ShuffleFill(Cause[shuffle_fill.ShuffleFill]):
     recorded = frozenset({Signal.PHASES})  # epochs begin where no step is
     words = (".shuffle",)
 
-    def find(self, trace: Trace) -> shuffle_fill.ShuffleFill | None:
-        return shuffle_fill.find_shuffle_fill(trace)
+    def find(self, trace: Trace) -> buffers_and_caches.ShuffleFill | None:
+        return buffers_and_caches.find_shuffle_fill(trace)
 
-    def evidence(self, trace: Trace, finding: shuffle_fill.ShuffleFill) -> Evidence:
+    def evidence(self, trace: Trace, finding: buffers_and_caches.ShuffleFill) -> Evidence:
         each_ms = finding.each_ms
         return Evidence(
             f"{format_count(finding.epochs, 'epoch')} began with a wait of {format_number(each_ms)} ms for the shuffle "
@@ -34,11 +34,11 @@ class ShuffleFill(Cause[shuffle_fill.ShuffleFill]):
             finding.place,
         )
 
-    def scope_in(self, trace: Trace, finding: shuffle_fill.ShuffleFill) -> str:
+    def scope_in(self, trace: Trace, finding: buffers_and_caches.ShuffleFill) -> str:
         """The run if the wait lies between the steps."""
         return "run" if finding.step_ms <= 0 else "step"
 
-    def remedies(self, trace: Trace, finding: shuffle_fill.ShuffleFill) -> Sequence[Remedy]:
+    def remedies(self, trace: Trace, finding: buffers_and_caches.ShuffleFill) -> Sequence[Remedy]:
         spread = (0.7, 1.05)
         inside = max(finding.step_ms - finding.overlapped_ms, 0.0)
         overlapped = finding.overlapped_ms * len(trace.steps) if finding.step_ms <= 0 else 0.0
@@ -46,7 +46,7 @@ class ShuffleFill(Cause[shuffle_fill.ShuffleFill]):
         remedies: list[Remedy] = [Drop({Category.INPUT: inside}, 1.0, spread)] if inside > 0 else []
         return [*remedies, Skip(outside, spread)] if outside > 0 else remedies
 
-    def cures(self, trace: Trace, finding: shuffle_fill.ShuffleFill) -> Iterable[Prescription]:
+    def cures(self, trace: Trace, finding: buffers_and_caches.ShuffleFill) -> Iterable[Prescription]:
         made = recorded_edits.first_applicable(trace, finding.place, dataset_edits.shuffle_before_map)
         yield Prescription("edit", Effect.EQUIVALENT, "shuffle names or records before the expensive map", edits=made)
         yield Prescription("edit", Effect.CHANGES_TRAINING, "make the buffer smaller: less thorough shuffling")

@@ -20,7 +20,7 @@ from slowtrain.script.fixes.input import background_batches
 from slowtrain.script.locations.edits import input_edits, recorded_edits
 from slowtrain.script.locations.recorded_sources import handmade_input
 from slowtrain.trace import Trace
-from slowtrain.trace.signals.input.input_feed import slowest_stage_nodes
+from slowtrain.trace.signals.input_feed import slowest_stage_nodes
 from slowtrain.whatif import Drop, Remedy, Supply
 
 

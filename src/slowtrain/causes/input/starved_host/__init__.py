@@ -13,7 +13,7 @@ from slowtrain.number_text import format_number
 from slowtrain.script.fixes.input import dataset_edits
 from slowtrain.script.locations.edits import recorded_edits
 from slowtrain.trace import Trace
-from slowtrain.trace.signals.input.input_feed import (
+from slowtrain.trace.signals.input_feed import (
     busy_cores,
     calls_per_batch,
     idle_cores,

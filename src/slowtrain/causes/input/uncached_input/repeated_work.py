@@ -12,10 +12,10 @@ from slowtrain.script.fixes.input import dataset_edits
 from slowtrain.script.locations.edits import input_edits, recorded_edits
 from slowtrain.script.text.source_file import Source
 from slowtrain.trace import Trace
+from slowtrain.trace.signals import buffers_and_caches
+from slowtrain.trace.signals.buffers_and_caches import find_shuffle_fill
 from slowtrain.trace.signals.host.host_work import distinct_places
-from slowtrain.trace.signals.input import dataset_caches
-from slowtrain.trace.signals.input.input_feed import as_ready_in_memory, calls_per_batch, user_lines, waited_pipeline
-from slowtrain.trace.signals.input.shuffle_fill import find_shuffle_fill
+from slowtrain.trace.signals.input_feed import as_ready_in_memory, calls_per_batch, user_lines, waited_pipeline
 from slowtrain.whatif import Drop, Remedy, Skip, Supply, held_up_ms, takes_step_cores
 
 DISK_READ_FACTOR = 8.0  # times what copying in memory takes: a usual disk gives 500 MB/s
@@ -47,14 +47,14 @@ class RepeatedWork:
 
     def where(self) -> tuple[Place, ...]:
         """The maps whose work is repeated, then caches in front of them that spare nothing."""
-        maps = dataset_caches.cached_maps(self.pipeline, self.node)
-        caches = dataset_caches.useless_cache_lines(self.pipeline, self.node)
+        maps = buffers_and_caches.cached_maps(self.pipeline, self.node)
+        caches = buffers_and_caches.useless_cache_lines(self.pipeline, self.node)
         return (*distinct_places(place for one in maps for place in user_lines(one)), *caches)
 
     def evidence(self, trace: Trace) -> Evidence:
         assert self.room is not None
-        caches = dataset_caches.useless_cache_lines(self.pipeline, self.node)
-        ms = sum(n.ms for n in dataset_caches.cached_maps(self.pipeline, self.node))
+        caches = buffers_and_caches.useless_cache_lines(self.pipeline, self.node)
+        ms = sum(n.ms for n in buffers_and_caches.cached_maps(self.pipeline, self.node))
         crowds = not self.is_waited_for and takes_step_cores(trace)
         core_wait = f"; no step waits for a batch, but each waits {format_number(held_up_ms(trace))} ms for a core"
         return Evidence(
@@ -101,7 +101,7 @@ class RepeatedWork:
             return made
 
         made = recorded_edits.first_applicable(trace, self.where()[:1], edit)
-        treated = None if self.on_disk else dataset_caches.cache_treatment(self.pipeline, self.node)
+        treated = None if self.on_disk else buffers_and_caches.cache_treatment(self.pipeline, self.node)
         effect = Effect.EXACT if same or treated else Effect.EQUIVALENT
         path = "path" if self.on_disk else ""
         says = f"put .cache({path}) behind this map, in front of shuffle and random augmentation"
@@ -114,9 +114,9 @@ def find_repeated_work(trace: Trace) -> RepeatedWork | None:
     """Repeated work of the pipeline that steps wait for, or that delays them."""
     waited = waited_pipeline(trace)
     pipe = waited or (trace.pipeline if _delays_steps_or_epochs(trace) else None)
-    if pipe is None or (epochs := dataset_caches.expected_passes(trace, pipe)) < 2:
+    if pipe is None or (epochs := buffers_and_caches.expected_passes(trace, pipe)) < 2:
         return None
-    found = dataset_caches.node_worth_caching(trace, pipe)
+    found = buffers_and_caches.node_worth_caching(trace, pipe)
     if found is None:
         return None
     node, result_bytes = found

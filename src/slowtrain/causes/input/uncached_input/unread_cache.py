@@ -9,9 +9,9 @@ from slowtrain.model import Effect, Evidence, Prescription
 from slowtrain.number_text import format_number
 from slowtrain.script.locations.edits import input_edits
 from slowtrain.trace import Trace
-from slowtrain.trace.signals.input import dataset_caches
-from slowtrain.trace.signals.input.dataset_caches import UnreadCache
-from slowtrain.trace.signals.input.input_feed import as_ready_in_memory, user_lines
+from slowtrain.trace.signals import buffers_and_caches
+from slowtrain.trace.signals.buffers_and_caches import UnreadCache
+from slowtrain.trace.signals.input_feed import as_ready_in_memory, user_lines
 from slowtrain.whatif import Supply, takes_step_cores
 
 # Why it never fills, and what to do, by `UnreadCache.why`.
@@ -70,5 +70,5 @@ class UnreadCacheFinding:
 
 
 def find_unread_cache(trace: Trace) -> UnreadCacheFinding | None:
-    found = dataset_caches.find_unread_cache(trace, crowds=takes_step_cores(trace))
+    found = buffers_and_caches.find_unread_cache(trace, crowds=takes_step_cores(trace))
     return UnreadCacheFinding(found) if found is not None else None

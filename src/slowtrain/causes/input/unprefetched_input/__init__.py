@@ -13,7 +13,7 @@ from slowtrain.script.fixes.input import background_batches, dataset_edits
 from slowtrain.script.locations.edits import recorded_edits
 from slowtrain.script.locations.recorded_sources import HandmadeInput, handmade_input
 from slowtrain.trace import Trace
-from slowtrain.trace.signals.input.input_feed import MIN_WAIT_SHARE
+from slowtrain.trace.signals.input_feed import MIN_WAIT_SHARE
 from slowtrain.whatif import Drop, Remedy, Supply
 
 MIN_EXPOSED_SHARE = 0.3  # of the wait for a batch

@@ -12,7 +12,7 @@ from slowtrain.script.fixes.input import file_readers
 from slowtrain.script.locations.edits import recorded_edits
 from slowtrain.script.text.source_file import Source
 from slowtrain.trace import Trace
-from slowtrain.trace.signals.input.input_feed import (
+from slowtrain.trace.signals.input_feed import (
     BATCH_CALL_MS,
     READING_OPS,
     READY_ELEMENT_US,

@@ -9,7 +9,7 @@ from slowtrain.causes.fact_causes import FactCause, has_given_facts, machine_fac
 from slowtrain.machine.tables.fact_access import nested_fact
 from slowtrain.model import Category, Effect, Evidence, Prescription, Signal
 from slowtrain.number_text import format_number
-from slowtrain.profile.waits.idle_reasons import OTHER_PROCESS_REASON
+from slowtrain.profile.summaries.idle_reasons import OTHER_PROCESS_REASON
 from slowtrain.trace import Trace
 from slowtrain.whatif import Drop, Remedy
 

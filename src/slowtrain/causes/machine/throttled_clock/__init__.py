@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from slowtrain.causes import Cause, fact_causes
-from slowtrain.columns.array_statistics import median_value
+from slowtrain.columns.arrays import median_value
 from slowtrain.machine.host.gpu_devices import describe_throttle_bits
 from slowtrain.machine.tables.fact_access import driver_gpus, gpu_label, number_or_none
 from slowtrain.model import Category, Effect, Evidence, Prescription, Signal

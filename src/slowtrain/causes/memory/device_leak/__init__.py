@@ -9,10 +9,10 @@ from slowtrain.causes import Cause
 from slowtrain.model import Effect, Evidence, Prescription, Signal, VerdictKind
 from slowtrain.script.locations import growth_lines
 from slowtrain.trace import Trace
+from slowtrain.trace.signals import growth_suspects, memory_growth
 from slowtrain.trace.signals.drift import step_growth
-from slowtrain.trace.signals.memory import growth_suspects, memory_growth
-from slowtrain.trace.signals.memory.growth_suspects import GrowingContainer
-from slowtrain.trace.signals.memory.memory_growth import MemorySlope
+from slowtrain.trace.signals.growth_suspects import GrowingContainer
+from slowtrain.trace.signals.memory_growth import MemorySlope
 from slowtrain.whatif import Remedy
 
 MIN_GROWN_BYTES = 32 << 20  # after warm-up: cuDNN's workspaces and the allocator's rounding vary by less

@@ -13,7 +13,7 @@ from slowtrain.machine.tables.fact_access import driver_gpus, has_nvidia_gpu
 from slowtrain.model import Effect, Evidence, Prescription, Signal, VerdictKind
 from slowtrain.number_text import format_number
 from slowtrain.trace import Trace
-from slowtrain.trace.signals.memory import memory_growth
+from slowtrain.trace.signals import memory_growth
 from slowtrain.whatif import Remedy
 
 # Of the card's memory: TensorFlow leaves a few hundred MiB to the driver (gpu_device.cc: 225 to 1,740).

@@ -13,7 +13,7 @@ from slowtrain.causes.memory.host_leak.host_growth import (
 from slowtrain.causes.memory.host_leak.leak_cures import cures_of_growth
 from slowtrain.model import Evidence, Prescription, Signal, VerdictKind
 from slowtrain.trace import Trace
-from slowtrain.trace.signals.input.input_feed import free_host_bytes
+from slowtrain.trace.signals.input_feed import free_host_bytes
 from slowtrain.whatif import Remedy
 
 MAX_HOURS_TO_SPOIL = 24.0  # memory that is full before a run of a day has ended matters more than any saving

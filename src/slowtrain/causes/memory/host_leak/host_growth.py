@@ -8,12 +8,11 @@ from slowtrain.model import Evidence
 from slowtrain.number_text import format_number
 from slowtrain.script.locations import growth_lines
 from slowtrain.trace import Trace
+from slowtrain.trace.signals import growth_suspects, memory_growth
 from slowtrain.trace.signals.drift import step_growth
-from slowtrain.trace.signals.input.input_feed import free_host_bytes
-from slowtrain.trace.signals.memory import growth_suspects, kept_objects, memory_growth
-from slowtrain.trace.signals.memory.growth_suspects import GrowingContainer
-from slowtrain.trace.signals.memory.kept_objects import KeptObjects
-from slowtrain.trace.signals.memory.memory_growth import MemorySlope
+from slowtrain.trace.signals.growth_suspects import GrowingContainer, KeptObjects
+from slowtrain.trace.signals.input_feed import free_host_bytes
+from slowtrain.trace.signals.memory_growth import MemorySlope
 
 MIN_GROWN_BYTES = 32 << 20  # after warm-up: recordings of healthy and cured scripts of clinic/ gained 13 MB at most
 MIN_UNEXPLAINED_BYTES = 128 << 20  # if nothing was seen that keeps them: allocators take threads' arenas of 64 MiB
@@ -79,7 +78,7 @@ def find_host_growth(trace: Trace) -> HostGrowth | None:
         slope, suspects = of_contents, growth_suspects.main_suspects(containers, of_contents.per_step)
     traces_per_step = memory_growth.traces_per_step(trace)
     retraced = traces_per_step * slope.steps >= MIN_TRACES
-    kept = None if suspects or retraced else kept_objects.find_kept_objects(trace, slope.per_step)
+    kept = None if suspects or retraced else growth_suspects.find_kept_objects(trace, slope.per_step)
     if not suspects and not (_exceeds_buffers(trace, slope) and (retraced or _is_kept_for_good(trace, slope, kept))):
         return None
     free = free_host_bytes(trace)

@@ -11,10 +11,9 @@ from slowtrain.script.locations.edits import recorded_edits
 from slowtrain.script.locations.recorded_sources import recorded_source
 from slowtrain.script.text.source_file import Source
 from slowtrain.trace import Trace
-from slowtrain.trace.signals.input.input_feed import free_host_bytes
-from slowtrain.trace.signals.memory import memory_growth
-from slowtrain.trace.signals.memory.growth_suspects import GrowingContainer
-from slowtrain.trace.signals.memory.kept_objects import KeptObjects
+from slowtrain.trace.signals import memory_growth
+from slowtrain.trace.signals.growth_suspects import GrowingContainer, KeptObjects
+from slowtrain.trace.signals.input_feed import free_host_bytes
 
 MAX_CONTAINER_SHARE = 0.25  # of the memory that was free throughout: the room that a limited container may take
 

@@ -13,8 +13,8 @@ from slowtrain.number_text import format_number
 from slowtrain.script.fixes.models import keras_calls
 from slowtrain.script.locations.edits import recorded_edits
 from slowtrain.trace import Trace
-from slowtrain.trace.signals.host import avoidable_start, start_parts
-from slowtrain.trace.signals.host.avoidable_start import AvoidableKind, AvoidableStart
+from slowtrain.trace.signals.host import start_parts
+from slowtrain.trace.signals.host.start_parts import AvoidableKind, AvoidableStart
 from slowtrain.whatif import Remedy, Skip
 
 MIN_AVOIDABLE_MS = 1000.0  # an ordinary model traces and starts in about that
@@ -46,10 +46,10 @@ class SlowStartup(Cause[StartFinding]):
         parts = (
             xla.start if xla is not None else None,
             unrolled_graph.unrolled_start(trace),
-            avoidable_start.repeated_model_building(trace),
+            start_parts.repeated_model_building(trace),
         )
         longer = [part for part in parts if part is not None and part.ms >= steps_ms]
-        found = [part for part in (*longer, avoidable_start.repeated_shape_traces(trace)) if part is not None]
+        found = [part for part in (*longer, start_parts.repeated_shape_traces(trace)) if part is not None]
         found = [part for part in found if part.avoidable_ms >= MIN_AVOIDABLE_MS and part.least_ms > 0]
         last_batch = xla_price.last_batch_start(trace)
         found += [last_batch] if last_batch is not None else []

@@ -12,9 +12,9 @@ from slowtrain.script.locations import source_locations
 from slowtrain.script.locations.recorded_sources import recorded_source
 from slowtrain.trace import Trace
 from slowtrain.trace.signals.device import op_work
-from slowtrain.trace.signals.host.avoidable_start import AvoidableKind, AvoidableStart
-from slowtrain.trace.signals.host.host_work import distinct_places, source_tree
-from slowtrain.trace.signals.host.source_lines import calls_of_names, function_around, loops_around
+from slowtrain.trace.signals.host.host_work import distinct_places
+from slowtrain.trace.signals.host.source_lines import calls_of_names, function_around, loops_around, source_tree
+from slowtrain.trace.signals.host.start_parts import AvoidableKind, AvoidableStart
 
 READS_PER_WRITE = 3.5  # of a variable, in forward, backward and optimizer (2.5 to 4 in models of all kinds)
 PRODUCTS_PER_WEIGHT = 3.0  # matrix products: forward, and for the gradients of both factors

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from slowtrain.causes.startup.slow_startup import remainder
-from slowtrain.columns.array_statistics import median_value
+from slowtrain.columns.arrays import median_value
 from slowtrain.columns.spans import Event
 from slowtrain.model import Effect, Place, Prescription
 from slowtrain.number_text import format_number
@@ -16,10 +16,10 @@ from slowtrain.script.fixes.models import keras_calls
 from slowtrain.script.locations import xla_default
 from slowtrain.script.locations.edits import recorded_edits
 from slowtrain.trace import Trace
-from slowtrain.trace.run_division import xla_recompilations
-from slowtrain.trace.signals.host import xla_compilation
-from slowtrain.trace.signals.host.avoidable_start import AvoidableKind, AvoidableStart
+from slowtrain.trace.run_division import step_disturbances
+from slowtrain.trace.signals.host import retraces
 from slowtrain.trace.signals.host.host_work import distinct_places
+from slowtrain.trace.signals.host.start_parts import AvoidableKind, AvoidableStart
 
 XLA_TIME_SHARE = 0.9  # of the first call beyond tracing, on a CPU: without XLA the graph starts within a second
 # A first call without XLA on a GPU took 355 and 626 ms beyond tracing (H200, two functions of 67 and 301 ops).
@@ -103,7 +103,7 @@ class XlaStart:
 def xla_start(trace: Trace) -> XlaStart | None:
     """The compilation of the training function, if XLA compiles a model or a function."""
     event = first_training(trace)
-    if event is None or not xla_compilation.is_xla_compiled(trace, event):
+    if event is None or not retraces.is_xla_compiled(trace, event):
         return None
     price, is_default = price_without_xla(trace, event), is_keras_default(trace, event)
     by_keras = "Keras compiles with XLA by default on a GPU: " if is_default else ""
@@ -120,7 +120,7 @@ def xla_start(trace: Trace) -> XlaStart | None:
 def is_keras_default(trace: Trace, event: Event) -> bool:
     """Whether Keras chose XLA, as it does by default on a GPU."""
     return trace.on_accelerator and bool(
-        xla_default.is_xla_default(trace, xla_compilation.deciding_compile_call(trace, event))
+        xla_default.is_xla_default(trace, retraces.deciding_compile_call(trace, event))
     )
 
 
@@ -170,12 +170,12 @@ def recompiled_steps(trace: Trace) -> list[tuple[int, float]]:
     steps = trace.steps
     if len(steps) < 3:
         return []
-    found = xla_recompilations.find_recompilations(trace, steps.start_ms, steps.end_ms, steps.size, steps.block)
+    found = step_disturbances.find_recompilations(trace, steps.start_ms, steps.end_ms, steps.size, steps.block)
     usual = float(median_value(steps.ms))
     again = {int(i): float(steps.ms[i]) - usual for i in np.flatnonzero(found)}
     for event in trace.events_of("trace"):
         at = int(np.searchsorted(steps.start_ms, event.start_ms, side="right")) - 1
-        if int(event.data.get("nth") or 1) > 1 and xla_compilation.is_xla_compiled(trace, event) and at > 0:
+        if int(event.data.get("nth") or 1) > 1 and retraces.is_xla_compiled(trace, event) and at > 0:
             smaller = 0 < steps.size[at] < steps.size[:at].max()
             if smaller and event.end_ms <= steps.end_ms[at] + usual:
                 again.setdefault(at, event.ms)
@@ -189,7 +189,7 @@ def last_batch_start(trace: Trace) -> AvoidableStart | None:
         return None
     ms = sum(took for _, took in again)
     says = "a second compilation by XLA, for the last and smaller batch,"
-    nodes = xla_recompilations.uneven_batches(trace.events)
+    nodes = step_disturbances.uneven_batches(trace.events)
     sites = [Place(str(n["site"][0]), int(n["site"][1])) for n in nodes if n.get("site")]
     place = trace.steps.place
     where = distinct_places((*sites, *([place] if place is not None else [])))
@@ -237,6 +237,6 @@ def one_batch_size_cures(trace: Trace, last_batch: AvoidableStart, places: Itera
     left = "the last samples of each epoch are not trained on (another shuffle leaves out others)"
     edit = recorded_edits.first_applicable(trace, places, remainder.drop_remainder)
     says = f".batch(n, drop_remainder=True) {saves}; {left}"
-    if not edit and not any(xla_recompilations.uneven_batches(trace.events)):
+    if not edit and not any(step_disturbances.uneven_batches(trace.events)):
         says = f"a number of samples that the batch size divides {saves}; {left}"
     yield Prescription("edit", Effect.CHANGES_TRAINING, says, edits=edit)

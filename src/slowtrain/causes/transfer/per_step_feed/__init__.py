@@ -13,7 +13,7 @@ from slowtrain.model import Category, Effect, Evidence, Prescription, Signal
 from slowtrain.script.locations.edits import input_edits, recorded_edits
 from slowtrain.script.locations.recorded_sources import input_follows_model, recorded_source
 from slowtrain.trace import Trace
-from slowtrain.trace.signals.input.device_handover import handover_ms_by_category
+from slowtrain.trace.signals.input_feed import handover_ms_by_category
 from slowtrain.whatif import Drop, Remedy
 
 # What asking an in-memory data set for its next batch costs in an eager loop (TensorFlow 2.21, batches prefetched):

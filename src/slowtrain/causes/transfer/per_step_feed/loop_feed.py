@@ -18,8 +18,8 @@ from slowtrain.script.locations.recorded_sources import (
 )
 from slowtrain.trace import Trace
 from slowtrain.trace.signals.drift import step_growth
-from slowtrain.trace.signals.host import user_loop
-from slowtrain.trace.signals.input.device_handover import handover_ms_by_category
+from slowtrain.trace.signals.host import host_work
+from slowtrain.trace.signals.input_feed import handover_ms_by_category
 
 ARRAY_BYTES_PER_MS = 7e6  # that a compiled function copies of an array: 30.7 MB in 4.4 ms (TensorFlow 2.21, one core)
 MAX_WAITING_SHARE = 0.5  # of the time on the batch: a loop that waits longer for a file or a server is a cause of input
@@ -28,7 +28,7 @@ MIN_OWN_SHARE = 0.5  # of a line's time that is the script's own; with less the 
 
 def find_loop_feed(trace: Trace) -> HandFeed | None:
     """None if nothing is converted, or if the loop's batches do not come from Python and conversions cost little."""
-    from_python = user_loop.batch_comes_from_python(trace)
+    from_python = host_work.batch_comes_from_python(trace)
     lines = divide_loop_lines(trace)
     fed = _conversions_before_step(trace, from_python)
     feed = sum(fed.values())
@@ -39,7 +39,7 @@ def find_loop_feed(trace: Trace) -> HandFeed | None:
         return None
     if not from_python and feed < 0.5 * total:
         return None
-    conversions = user_loop.spans_per_step(trace, "feed")
+    conversions = host_work.spans_per_step(trace, "feed")
     return HandFeed(feed, made, in_call, conversions, _costliest_places(trace, fed, lines))
 
 
@@ -47,11 +47,11 @@ def _conversions_before_step(trace: Trace, from_python: bool) -> dict[Place, flo
     """Ms of conversions by line. A tensor made behind the training call is for logging, not for training."""
     if not from_python and (trace.eager or trace.steps.source.endswith("()")):
         return {}
-    feeds = user_loop.ms_by_line(trace, "feed")
-    return {p: ms for p, ms in feeds.items() if not user_loop.is_after_step(trace, p)}
+    feeds = host_work.ms_by_line(trace, "feed")
+    return {p: ms for p, ms in feeds.items() if not host_work.is_after_step(trace, p)}
 
 
-def _making_ms(trace: Trace, lines: user_loop.LoopLines) -> float:
+def _making_ms(trace: Trace, lines: host_work.LoopLines) -> float:
     """Ms a step of the script's Python that makes the batch."""
     if not trace.steps.training or trace.steps.source.endswith("()"):
         return 0.0
@@ -81,9 +81,9 @@ class _OwnLineMs:
     others: float
 
 
-def _own_line_ms(trace: Trace, lines: user_loop.LoopLines) -> _OwnLineMs:
+def _own_line_ms(trace: Trace, lines: host_work.LoopLines) -> _OwnLineMs:
     """Others are lines behind the call, and lines that mostly call a compiled function, which converts nothing."""
-    calls, scale = user_loop.ms_by_line(trace, "function"), _step_per_traced_ms(trace)
+    calls, scale = host_work.ms_by_line(trace, "function"), _step_per_traced_ms(trace)
     own = [(max(line.ms - calls.get(line.place, 0.0) / scale, 0.0), line) for line in lines.before]
     calling = sum(ms for ms, line in own if ms < MIN_OWN_SHARE * line.ms)
     return _OwnLineMs(sum(ms for ms, _ in own) - calling, calling + sum(line.ms for line in lines.after))
@@ -114,7 +114,7 @@ def _step_per_traced_ms(trace: Trace) -> float:
     return trace.step_ms / (sum(line.ms for line in trace.loop_lines) or trace.step_ms or 1.0)
 
 
-def _costliest_places(trace: Trace, fed: dict[Place, float], lines: user_loop.LoopLines) -> tuple[Place, ...]:
+def _costliest_places(trace: Trace, fed: dict[Place, float], lines: host_work.LoopLines) -> tuple[Place, ...]:
     """The costliest of the lines that convert and of those that make the batch."""
     scale = _step_per_traced_ms(trace)
     hand = handmade_input(trace)

@@ -6,7 +6,7 @@ from slowtrain.causes import MIN_SYMPTOM_SHARE
 from slowtrain.causes.transfer.per_step_feed.hand_feed import HandFeed
 from slowtrain.model import Category
 from slowtrain.trace import Trace
-from slowtrain.trace.signals.input.device_handover import handover_ms_by_category
+from slowtrain.trace.signals.input_feed import handover_ms_by_category
 
 MIN_HOST_SHARE = 0.5  # of the wait for data on its way to a device: the rest may be the link
 

@@ -9,8 +9,8 @@ from slowtrain.model import Category, Evidence, Place
 from slowtrain.number_text import format_number
 from slowtrain.script.locations.recorded_sources import model_answer_places
 from slowtrain.trace import Trace
-from slowtrain.trace.signals.host import user_loop
-from slowtrain.trace.signals.host.host_work import writes_checkpoint, writes_log
+from slowtrain.trace.signals.host import host_work
+from slowtrain.trace.signals.host.source_lines import writes_checkpoint, writes_log
 from slowtrain.whatif import Drop, Remedy
 
 MIN_READBACKS = 0.5  # a step: fewer are an epoch's
@@ -63,14 +63,14 @@ class LoopReadback:
 
 def find_loop_readback(trace: Trace) -> LoopReadback | None:
     read = _readbacks_of_user(trace)
-    count = user_loop.spans_per_step(trace, "readback", read)
+    count = host_work.spans_per_step(trace, "readback", read)
     if not read or count < MIN_READBACKS or trace.steps.source.endswith("()"):
         return None
-    lines = user_loop.divide_loop(trace)
+    lines = host_work.divide_loop(trace)
     loop_lines = (*lines.before, *lines.after)
     # A line after the training call that reads back goes as a whole, with the loop around it.
-    whole = [line for line in user_loop.with_loop_heads(loop_lines, set(read)) if line.ms > 0]
-    steps = set(user_loop.ms_by_line(trace, "function")) - set(read)
+    whole = [line for line in host_work.with_loop_heads(loop_lines, set(read)) if line.ms > 0]
+    steps = set(host_work.ms_by_line(trace, "function")) - set(read)
     if any(line.place in steps for line in whole):  # the loop acts and observes, as in an environment: it is no log
         whole = [line for line in whole if line.place in read]
     total = sum(line.ms for line in loop_lines)
@@ -91,6 +91,6 @@ def _readbacks_of_user(trace: Trace) -> dict[Place, float]:
     needed = model_answer_places(trace)
     return {
         place: ms
-        for place, ms in user_loop.ms_by_line(trace, "readback").items()
+        for place, ms in host_work.ms_by_line(trace, "readback").items()
         if place not in needed and not writes_checkpoint(trace, place) and not writes_log(trace, place)
     }

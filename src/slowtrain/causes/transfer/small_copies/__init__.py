@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from slowtrain.causes import MIN_SYMPTOM_SHARE, Cause
 from slowtrain.causes.transfer.small_copies.pageable_copies import PageableCopies, find_pageable_copies
 from slowtrain.causes.transfer.small_copies.tiny_copies import TinyCopies, are_tiny, find_tiny_copies
-from slowtrain.columns.device_copies import DirectionCopies
+from slowtrain.columns.device import DirectionCopies
 from slowtrain.model import Category, Evidence, Prescription, Signal
 from slowtrain.trace import Trace
 from slowtrain.whatif import Remedy

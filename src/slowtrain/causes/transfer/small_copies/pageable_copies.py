@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from slowtrain.causes import pcie_link
 from slowtrain.causes.transfer.small_copies import fix
-from slowtrain.columns.device_copies import DirectionCopies
+from slowtrain.columns.device import DirectionCopies
 from slowtrain.model import Category, Effect, Evidence, Place, Prescription
 from slowtrain.number_text import format_number
 from slowtrain.script.locations.edits import recorded_edits

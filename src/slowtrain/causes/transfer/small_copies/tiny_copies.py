@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from slowtrain.columns.device_copies import DirectionCopies
+from slowtrain.columns.device import DirectionCopies
 from slowtrain.model import Category, Effect, Evidence, Prescription
 from slowtrain.number_text import format_number
 from slowtrain.trace import Trace
-from slowtrain.trace.signals.input.device_handover import handover_ms_by_category
+from slowtrain.trace.signals.input_feed import handover_ms_by_category
 from slowtrain.whatif import Drop, Remedy
 
 MIN_COPIES = 16  # a step; fewer, at some 20 µs each, take less than a third of a millisecond

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any
 
-from slowtrain.columns.array_statistics import median_value
+from slowtrain.columns.arrays import median_value
 from slowtrain.columns.input_pipeline import Pipeline, WrittenDataset
 from slowtrain.model import Place
-from slowtrain.profile import op_shapes
+from slowtrain.profile import device_activity
 from slowtrain.script.locations.recorded_sources import recorded_source
 from slowtrain.trace import Trace
 from slowtrain.trace.signals.device import tensor_cores
@@ -103,7 +103,7 @@ def _element_parts(written: WrittenDataset) -> list[dict[str, Any]]:
 def _dtype_name(part: dict[str, Any]) -> str:
     """NumPy's name of the type; "" if it is unknown."""
     recorded = str(part.get("dtype") or "")
-    return op_shapes.FORMAT_BY_DTYPE.get(recorded, recorded)
+    return device_activity.FORMAT_BY_DTYPE.get(recorded, recorded)
 
 
 def _part_bytes(part: dict[str, Any]) -> float:

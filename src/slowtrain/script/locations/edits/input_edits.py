@@ -15,7 +15,7 @@ from slowtrain.script.locations.edits import recorded_edits
 from slowtrain.script.locations.recorded_sources import handmade_input, recorded_source
 from slowtrain.script.text.source_file import Source
 from slowtrain.trace import Trace
-from slowtrain.trace.signals.input.input_feed import free_host_bytes
+from slowtrain.trace.signals.input_feed import free_host_bytes
 
 MAX_DEVICE_COPY_BYTES = 2**30  # for all conversions together. Any accelerator has that much to spare.
 MAX_COMPRESSION_RATIO = 20.0  # gzip reaches less on measured numbers

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from slowtrain.columns.array_statistics import quantile
+from slowtrain.columns.arrays import quantile
 from slowtrain.model import Category, Signal
 from slowtrain.trace import Trace
 from slowtrain.trace.signals.device import op_work

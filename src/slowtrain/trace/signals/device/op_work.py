@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from slowtrain.columns.device import Device
-from slowtrain.columns.kernels import Kernels
+from slowtrain.columns.device import Device, Kernels
 from slowtrain.model import Category, Place
 from slowtrain.profile import framework_names
 from slowtrain.trace import Trace

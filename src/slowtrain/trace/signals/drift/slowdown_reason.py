@@ -8,26 +8,21 @@ from dataclasses import replace
 import numpy as np
 
 from slowtrain.columns import intervals
-from slowtrain.columns.array_statistics import median_value
-from slowtrain.columns.arrays import Floats, Ints
-from slowtrain.columns.spans import Spans, place_of
+from slowtrain.columns.arrays import Floats, Ints, median_value
+from slowtrain.columns.spans import Spans, count_by_place
 from slowtrain.model import CATEGORY_PHRASES, Category, Place
 from slowtrain.number_text import format_number
 from slowtrain.trace import Trace
-from slowtrain.trace.pipelines import stage_growth
+from slowtrain.trace.signals import growth_suspects, input_feed, memory_growth, stage_growth
 from slowtrain.trace.signals.drift import machine_conditions
-from slowtrain.trace.signals.host import user_loop
-from slowtrain.trace.signals.input import input_feed
-from slowtrain.trace.signals.memory import growth_suspects, memory_growth
-from slowtrain.trace.signals.series.early_and_late import (
+from slowtrain.trace.signals.drift.machine_conditions import (
     MIN_GROWTH_PART,
     EarlyAndLate,
     SlowdownReason,
     explains_growth,
-    finite_mean,
-    moments_within,
 )
-from slowtrain.trace.signals.series.step_trend import MIN_BEYOND_RATIO
+from slowtrain.trace.signals.host import host_work
+from slowtrain.trace.signals.step_trend import MIN_BEYOND_RATIO
 
 # A call's inside is divided by shares of the whole run, so that its parts cannot grow independently.
 CALL_CATEGORIES = (Category.DISPATCH, Category.HOST_OP, Category.DEVICE, Category.COLLECTIVE, Category.UNATTRIBUTED)
@@ -45,6 +40,11 @@ MIN_MORE_RATIO = 1.1  # times the earlier value; smaller growth besides the step
 OWN_CATEGORIES = (
     *(Category.INPUT, Category.CONVERT, Category.FEED, Category.READBACK, Category.COMPILE),
     *(Category.PYTHON, Category.CALLBACK, Category.GC),
+)
+DEVICE_MEMORY_WORDS = (
+    ("", "the memory in use on"),
+    ("peak ", "the peak memory in use on"),
+    ("free ", "the free memory in the pool of"),
 )
 
 
@@ -190,8 +190,7 @@ def _element_text(one: stage_growth.GrownStage) -> str:
 
 def _ms_per_step(trace: Trace, spans: Spans, index: Ints) -> float:
     """Return the mean time that spans cover in these steps; nested spans count once."""
-    whole = intervals.union(spans.start_ms, spans.end_ms)
-    return float(intervals.covered_length(whole, trace.steps.start_ms[index], trace.steps.end_ms[index]).mean())
+    return float(intervals.covered_length(spans.times, trace.steps.start_ms[index], trace.steps.end_ms[index]).mean())
 
 
 def _producer_line(trace: Trace, name: str) -> tuple[Place, ...]:
@@ -208,7 +207,7 @@ def _lines_between_calls(sides: EarlyAndLate) -> tuple[Place, ...]:
 
     Samples occur when the interpreter's lock is released, so that few lines of short work between calls are sampled.
     """
-    calls = {user_loop.step_line(sides.trace), *user_loop.ms_by_line(sides.trace, "next")}
+    calls = {host_work.step_line(sides.trace), *host_work.ms_by_line(sides.trace, "next")}
     sampled = _growing_lines(tuple(one for one in sides.lines if one[0] not in calls))
     timed = [line.place for line in sides.trace.loop_lines if line.place not in calls]
     return tuple(dict.fromkeys((*sampled, *timed[:1])))
@@ -216,17 +215,11 @@ def _lines_between_calls(sides: EarlyAndLate) -> tuple[Place, ...]:
 
 def _traces_text(trace: Trace, early: Ints, late: Ints) -> str:
     at = np.sort(np.array([e.start_ms for e in trace.events_of("trace")]))
-    count = [len(_moments_in_steps(trace, at, index)) for index in (early, late)]
+    steps = [(trace.steps.start_ms[index], trace.steps.end_ms[index]) for index in (early, late)]
+    count = [int((intervals.containing_range(*ranges, at) >= 0).sum()) for ranges in steps]
     if not max(count):
         return ""
     return f" ({count[0]} traces in {len(early)} steps at first, {count[1]} in {len(late)} at the end)"
-
-
-def _moments_in_steps(trace: Trace, at: Floats, index: Ints) -> Floats:
-    """Return the moments that lie in these steps."""
-    start, end = trace.steps.start_ms[index], trace.steps.end_ms[index]
-    i = np.searchsorted(start, at, side="right") - 1
-    return np.asarray(at[(i >= 0) & (at < end[np.maximum(i, 0)])])
 
 
 def _sampled_line_ms(trace: Trace, early: Ints, late: Ints) -> tuple[tuple[Place, float, float], ...]:
@@ -235,16 +228,13 @@ def _sampled_line_ms(trace: Trace, early: Ints, late: Ints) -> tuple[tuple[Place
     found: dict[Place, list[float]] = {}
     for side, index in enumerate((early, late)):
         start, end = trace.steps.start_ms[index], trace.steps.end_ms[index]
-        i = np.searchsorted(start, samples.start_ms, side="right") - 1
-        inside = samples.where((i >= 0) & (samples.start_ms < end[np.maximum(i, 0)]))
+        inside = samples.where(intervals.containing_range(start, end, samples.start_ms) >= 0)
         if len(inside) < MIN_LINE_SAMPLES / 2:
             return ()
         # Samples are taken at fixed times, so that each stands for an equal part of these steps.
         each = float((end - start).sum()) / len(inside) / len(index)
-        for number, count in zip(*np.unique(inside.name, return_counts=True), strict=True):
-            place = place_of(trace.names[int(number)].detail.get("site"))
-            if place is not None:
-                found.setdefault(place, [0.0, 0.0])[side] += each * float(count)
+        for place, count in count_by_place(trace.names, inside).items():
+            found.setdefault(place, [0.0, 0.0])[side] += each * count
     return tuple(sorted(((p, a, b) for p, (a, b) in found.items()), key=lambda row: row[1] - row[2]))
 
 
@@ -290,13 +280,6 @@ def _graph_reason(sides: EarlyAndLate) -> SlowdownReason | None:
     return replace(call, kind="graph", where=graphs[0].sites) if call is not None else None
 
 
-DEVICE_MEMORY_WORDS = (
-    ("", "the memory in use on"),
-    ("peak ", "the peak memory in use on"),
-    ("free ", "the free memory in the pool of"),
-)
-
-
 def growth_text(trace: Trace, early: Ints, late: Ints) -> str:
     """Return clauses about what else grew by more than a tenth.
 
@@ -312,26 +295,17 @@ def growth_text(trace: Trace, early: Ints, late: Ints) -> str:
             for name, told in memory_growth.device_memory(trace, what).items()
         ]
     series.append(("the graph", growth_suspects.graph_op_counts(trace), "{:,.0f} to {:,.0f} ops".format))
-    found = [(what, *_early_late_means(trace, told, early, late), say) for what, told, say in series]
+    sides = EarlyAndLate(trace, early, late, {}, ())
+    found = [(what, *sides.means(values, at), say) for what, (at, values), say in series]
     arrays = growth_suspects.growing_arrays(trace)
     found += [(f"`{one.path}`", float(one.length - one.grown), float(one.length), _sizes_text) for one in arrays]
     kept = [
         (what, say(then, now))
         for what, then, now, say in found
-        if now > MIN_MORE_RATIO * then and not _is_little_memory(say, then, now)
+        # A few megabytes of memory come and go.
+        if now > MIN_MORE_RATIO * then and not (say is _megabytes_text and now - then < MIN_MORE_BYTES)
     ]
     return "".join(f"; {what} grew from {said}" for what, said in kept)
-
-
-def _is_little_memory(say: Callable[[float, float], str], then: float, now: float) -> bool:
-    """Return whether the growth is only a few megabytes of memory, which come and go."""
-    return say is _megabytes_text and now - then < MIN_MORE_BYTES
-
-
-def _early_late_means(trace: Trace, told: tuple[Floats, Floats], early: Ints, late: Ints) -> tuple[float, float]:
-    at, values = told
-    then, now = (finite_mean(values, moments_within(trace, at, index)) for index in (early, late))
-    return then, now
 
 
 def _sampled_figure(trace: Trace, key: str) -> tuple[Floats, Floats]:

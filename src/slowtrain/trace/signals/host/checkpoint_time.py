@@ -18,12 +18,11 @@ from slowtrain.trace import Trace
 from slowtrain.trace.signals.host import stalls
 from slowtrain.trace.signals.host.host_work import (
     is_outermost,
-    main_thread,
     ms_of_samples,
     starts_in_windows,
     training_start_ms,
-    writes_checkpoint,
 )
+from slowtrain.trace.signals.host.source_lines import writes_checkpoint
 
 MIN_CHECKPOINTS = 4  # checkpoints that the script writes itself; of fewer hardly one can be left out
 # Relative to the training between them. A pass over an epoch's data costs about a third of training on it (a forward
@@ -57,7 +56,7 @@ def _measure_checkpoints(trace: Trace) -> CheckpointTime | None:
     if not len(trace.steps):
         return None
     samples, calls = _training_spans(trace, "stack"), _training_spans(trace, "save")
-    calls = calls.where((calls.thread == main_thread(trace)) & is_outermost(calls))
+    calls = calls.where((calls.thread == trace.main) & is_outermost(calls))
     calls = calls.where(
         _is_at_places(trace, calls, {p for p in _span_places(trace, calls) if writes_checkpoint(trace, p)})
     )

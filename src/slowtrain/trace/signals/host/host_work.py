@@ -1,21 +1,20 @@
-"""Facts about the host's side of a trace for several causes: spans inside steps, the cost of a graph."""
+"""The host's side of a trace: spans inside steps, the cost of a graph, the lines of the user's own training loop."""
 
 from __future__ import annotations
 
-import ast
-from collections.abc import Collection, Iterable, Sequence
-from functools import lru_cache
-from pathlib import Path
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
-from slowtrain.columns.array_statistics import median_value
-from slowtrain.columns.arrays import Bools, Floats
-from slowtrain.columns.kernels import Kernels
-from slowtrain.columns.spans import Event, Name, Spans, place_of
+from slowtrain.columns import intervals
+from slowtrain.columns.arrays import Bools, Floats, median_value
+from slowtrain.columns.device import Kernels, Line
+from slowtrain.columns.spans import Event, Name, Spans, count_by_place
 from slowtrain.model import Category, Place
 from slowtrain.trace import Trace
-from slowtrain.trace.signals.host.source_lines import called_name, calls_at, loops_around
+from slowtrain.trace.signals.host.source_lines import calls_at, source_tree
 
 # Cost of a graph function's call on the host besides the computation of its ops: the call itself, and the
 # executor for each op. An op of an eager step becomes about one op of the graph, of which TensorFlow's optimiser
@@ -26,15 +25,9 @@ from slowtrain.trace.signals.host.source_lines import called_name, calls_at, loo
 GRAPH_CALL_MS, LONE_CALL_MS = 0.8, 0.4
 GRAPH_OP_MS = 0.0006
 MIN_CORE_PACE, MAX_CORE_PACE = 0.2, 5.0  # relative speed of cores; values outside are disturbed measurements
-MAX_SAMPLE_GAP_MS = (
-    250.0  # between two samples of the same work; after a longer gap something else held the interpreter
-)
-GLOBAL_NORM_FUNCTIONS = frozenset(
-    {"clip_by_global_norm", "global_norm"}
-)  # functions with an op or two for each gradient
-ASSIGN_PREFIXES = ("assign", "scatter_")
-
-
+# Between two samples of the same work; after a longer gap something else held the interpreter.
+MAX_SAMPLE_GAP_MS = 250.0
+MAX_HEAD_LINES = 3  # lines between a loop's head and its body
 # Per op that launches a kernel: on an H200 a call of a tf.function that launches 164 kernels takes 2.27 ms.
 LAUNCHED_OP_MS = 0.011
 
@@ -61,35 +54,15 @@ def kernel_ms(kernels: Kernels) -> float:
     return kernels.busy_ms + kernels.eager_ms
 
 
-def main_thread(trace: Trace) -> int:
-    """Return the thread that trains: the one with the most spans that only it can have."""
-    for lane in ("import", "loop", "step", "function", "build", "gc"):
-        spans = trace.lane(lane)
-        if len(spans):
-            values, counts = np.unique(spans.thread, return_counts=True)
-            return int(values[np.argmax(counts)])
-    return 1
-
-
 def starts_in_steady(trace: Trace, spans: Spans) -> Bools:
     """Return which spans begin in a steady step."""
-    return _starts_in_steps(trace, spans, trace.steps.steady)
+    steady = trace.steps.steady
+    return intervals.containing_range(trace.steps.start_ms[steady], trace.steps.end_ms[steady], spans.start_ms) >= 0
 
 
 def starts_in_windows(trace: Trace, spans: Spans) -> Bools:
     """Return which spans begin in a window of the recorder, which makes steps longer."""
-    inside = np.zeros(len(spans), dtype=bool)
-    for event in trace.events_of("window"):
-        inside |= (spans.start_ms >= event.start_ms) & (spans.start_ms < event.end_ms)
-    return inside
-
-
-def _starts_in_steps(trace: Trace, spans: Spans, which: Bools) -> Bools:
-    start, end = trace.steps.start_ms[which], trace.steps.end_ms[which]
-    if not len(start):
-        return np.zeros(len(spans), dtype=bool)
-    at = np.searchsorted(start, spans.start_ms, side="right") - 1
-    return np.asarray((at >= 0) & (spans.start_ms < end[np.maximum(at, 0)]))
+    return starts_within(spans, trace.events_of("window"))
 
 
 def ms_per_step(trace: Trace, spans: Spans) -> float:
@@ -125,12 +98,9 @@ def _hook_ends(trace: Trace) -> Floats:
 def sampled_places(trace: Trace, spans: Spans, margin_ms: float = 2.0) -> tuple[Place, ...]:
     """Return the user's lines at which the main thread was sampled during ``spans``, most samples first."""
     samples = trace.lane("stack")
-    found: dict[Place, int] = {}
-    for start, end in zip(spans.start_ms, spans.end_ms, strict=True):
-        for number in samples.between(float(start) - margin_ms, float(end) + margin_ms).name:
-            place = place_of(trace.names[int(number)].detail.get("site"))
-            if place is not None:
-                found[place] = found.get(place, 0) + 1
+    found: Counter[Place] = Counter()
+    for start, end in zip(spans.start_ms.tolist(), spans.end_ms.tolist(), strict=True):
+        found.update(count_by_place(trace.names, samples.between(start - margin_ms, end + margin_ms)))
     return tuple(sorted(found, key=lambda p: (-found[p], p.line)))
 
 
@@ -223,104 +193,102 @@ def is_in_keras(name: Name) -> bool:
     return "traceback_utils" in via or ("/utils/" not in via and "/preprocessing/" not in via)
 
 
-# -- questions about calls and loops in the user's source
+@dataclass(frozen=True)
+class LoopLines:
+    """Lines before and after the training call. ``outside_ms`` per step is outside that call and the wait for input."""
+
+    before: tuple[Line, ...]
+    after: tuple[Line, ...]
+    outside_ms: float
 
 
-@lru_cache(maxsize=32)
-def _parse_source(text: str) -> ast.Module | None:
-    try:
-        return ast.parse(text)
-    except (SyntaxError, ValueError):
-        return None
+def divide_loop(trace: Trace) -> LoopLines:
+    """Return the lines of the step before and after the training call, in the order of the source."""
+    step = step_line(trace)
+    mine = [line for line in trace.loop_lines if line.place != step and line.place not in ms_by_line(trace, "next")]
+    after = tuple(line for line in mine if is_after_step(trace, line.place))
+    outside = sum(trace.mean(c) for c in (Category.PYTHON, Category.CONVERT, Category.FEED, Category.READBACK))
+    return LoopLines(tuple(line for line in mine if line not in after), after, outside)
 
 
-def source_tree(trace: Trace, file: str) -> ast.Module | None:
-    """Return the syntax tree of a user's file; None if it is missing or does not parse."""
-    given = trace.fact("source", file) or trace.fact("sources", file)  # from a drawn trace, or from the recording
-    if isinstance(given, str):
-        return _parse_source(given)
-    try:
-        return _parse_source(Path(trace.root, file).read_text(encoding="utf-8", errors="replace"))
-    except OSError:
-        return None
+def step_line(trace: Trace) -> Place | None:
+    """Return the line whose call begins most steady steps. A script may warm up with another call."""
+    return trace.once(_find_step_line)
 
 
-SAVE_FUNCTIONS = frozenset(
-    "save save_weights save_model save_checkpoint write_checkpoint export savez savez_compressed savetxt tofile dump "
-    "to_pickle to_hdf".split()
-)
-SUMMARY_WRITERS = frozenset({"summary", "writer"})  # tf.summary.histogram, writer.add_scalar
-DRAW_FUNCTIONS = frozenset({"savefig", "imsave"})
+def is_after_step(trace: Trace, place: Place) -> bool:
+    """Return whether a line comes after the call that begins most steps, whose arguments may span several lines."""
+    step = step_line(trace)
+    return step is not None and place.file == step.file and place.line > trace.once(_step_call_end)
 
 
-def writes_checkpoint(trace: Trace, place: Place) -> bool:
-    """Return whether a line of the user writes a checkpoint."""
-    return any(called_name(c) in SAVE_FUNCTIONS for c in _calls_at_place(trace, place))
+def _step_call_end(trace: Trace) -> int:
+    """Return the last line of the call that begins most steps."""
+    step = step_line(trace)
+    tree = source_tree(trace, step.file) if step is not None else None
+    if step is None or tree is None:
+        return step.line if step is not None else 0
+    calls = (n for n in calls_at(tree, step.line) if n.lineno == step.line)
+    return max((n.end_lineno or n.lineno for n in calls), default=step.line)
 
 
-def writes_log(trace: Trace, place: Place) -> bool:
-    """Return whether a line of the user writes summaries or draws pictures."""
-    functions = [(called_name(c), c.func) for c in _calls_at_place(trace, place)]
-    return any(
-        name in DRAW_FUNCTIONS or (isinstance(f, ast.Attribute) and _last_part(f.value) in SUMMARY_WRITERS)
-        for name, f in functions
-    )
+def _find_step_line(trace: Trace) -> Place | None:
+    begun = np.append(trace.steps.start_ms[trace.steps.steady], np.inf)
+    for lane in ("function", "on_batch", "gradient"):
+        spans = trace.lane(lane)
+        first = begun[np.searchsorted(begun, spans.start_ms)] == spans.start_ms
+        if count := count_by_place(trace.names, spans.where(first)):
+            return max(count, key=lambda p: count[p])
+    return trace.steps.place
 
 
-PRINTS = frozenset({"print", "pprint"})
-LOGS = frozenset("debug info warning error critical exception log".split())
-LOGGERS = frozenset({"logging", "logger", "log"})  # names, also with underscores around them or in capitals
-WRITES = frozenset({"write", "writelines"})  # text if text stands in what is given, else perhaps data
-WRITES_TEXT = frozenset("writerow writerows flush set_postfix set_postfix_str set_description".split())
-# Calls that make text of values. What else stands in a line that prints may be what takes the time.
-MAKES_TEXT = frozenset("format str repr len round int float bool join strftime time perf_counter ljust rjust".split())
+def ms_by_line(trace: Trace, lane: str) -> Mapping[Place, float]:
+    """Return the user's lines of a lane's spans with their ms per steady step, costliest first."""
+    return trace.once(_find_ms_by_line, lane)
 
 
-def prints(trace: Trace, place: Place) -> bool:
-    """Whether all that a line of the user's does is to print, log or write text."""
-    calls = _calls_at_place(trace, place)
-    printing = [c for c in calls if _prints(c)]
-    return bool(printing) and all(c in printing or called_name(c) in MAKES_TEXT for c in calls)
+def _find_ms_by_line(trace: Trace, lane: str) -> Mapping[Place, float]:
+    spans, steps = trace.lane(lane), trace.steps
+    count = int(steps.steady.sum())
+    found: dict[Place, float] = {}
+    if not len(spans) or not count:
+        return found
+    inside = spans.where(starts_in_steady(trace, spans))
+    numbers, inverse = np.unique(inside.name, return_inverse=True)
+    ms = np.bincount(inverse, inside.ms, minlength=len(numbers)) / count
+    for number, spent in sorted(zip(numbers, ms, strict=True), key=lambda i: -i[1]):
+        place = trace.names[int(number)].place
+        if place is not None:
+            found[place] = found.get(place, 0.0) + float(spent)
+    return found
 
 
-def _prints(call: ast.Call) -> bool:
-    name, function = called_name(call), call.func
-    if not isinstance(function, ast.Attribute):
-        return name in PRINTS
-    on = _last_part(function.value).strip("_").lower()
-    if name in LOGS:
-        return on in LOGGERS
-    return name in PRINTS | WRITES_TEXT or (name in WRITES and on not in SUMMARY_WRITERS and _gives_text(call))
+def spans_per_step(trace: Trace, lane: str, wanted: Collection[Place] | None = None) -> float:
+    """Return the number of a lane's spans per steady step: all, or those from the ``wanted`` lines."""
+    count = int(trace.steps.steady.sum())
+    if not count:
+        return 0.0
+    inside = (spans := trace.lane(lane)).where(starts_in_steady(trace, spans))
+    if wanted is None:
+        return len(inside) / count
+    numbers, times = np.unique(inside.name, return_counts=True)
+    return int(times[[trace.names[int(n)].place in wanted for n in numbers]].sum()) / count
 
 
-def _gives_text(call: ast.Call) -> bool:
-    return any(isinstance(n, ast.Constant) and isinstance(n.value, str) for a in call.args for n in ast.walk(a))
+def with_loop_heads(lines: tuple[Line, ...], wanted: set[Place]) -> tuple[Line, ...]:
+    """Return the wanted lines, and the heads of loops that run as often as they do."""
+    chosen = [line for line in lines if line.place in wanted]
+    for line in lines:
+        if line in chosen:
+            continue
+        file, number = line.place.file, line.place.line
+        heads = (c for c in chosen if c.place.file == file and 0 < c.place.line - number <= MAX_HEAD_LINES)
+        if any(c.visits >= 2 and abs(line.visits - c.visits) <= 0.2 * c.visits + 2 for c in heads):
+            chosen.append(line)
+    return tuple(sorted(chosen, key=lambda c: -c.ms))
 
 
-def _calls_at_place(trace: Trace, place: Place) -> list[ast.Call]:
-    tree = source_tree(trace, place.file)
-    return calls_at(tree, place.line) if tree is not None else []
-
-
-def _last_part(node: ast.AST) -> str:
-    return node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
-
-
-def changes_variables(trace: Trace, place: Place) -> bool:
-    """Return whether a line is in a loop that changes one variable per iteration, as optimizers do.
-
-    No single op changes all variables, or takes all gradients for the norm of TensorFlow's own functions.
-    """
-    tree = source_tree(trace, place.file)
-    if tree is not None and GLOBAL_NORM_FUNCTIONS & set(map(called_name, calls_at(tree, place.line))):
-        return True
-    loops = [n for n in loops_around(tree, place.line) if isinstance(n, ast.For)] if tree is not None else []
-    for loop in loops:
-        turned = {n.id for n in ast.walk(loop.target) if isinstance(n, ast.Name)}
-        changes = (n.func for n in ast.walk(loop) if isinstance(n, ast.Call) and isinstance(n.func, ast.Attribute))
-        if any(
-            f.attr.startswith(ASSIGN_PREFIXES) and isinstance(f.value, ast.Name) and f.value.id in turned
-            for f in changes
-        ):
-            return True
-    return False
+def batch_comes_from_python(trace: Trace) -> bool:
+    """Return whether the loop provides each batch itself: no TensorFlow data set is read in the steps."""
+    keras = trace.steps.source in ("fit", "evaluate", "predict")
+    return bool(len(trace.steps)) and not keras and spans_per_step(trace, "next") < 0.5

@@ -1,4 +1,4 @@
-"""Traces of functions: which function was traced again, and how its arguments had changed."""
+"""Traces of functions: which function was traced again, how its arguments had changed, whether XLA compiled it."""
 
 from __future__ import annotations
 
@@ -9,11 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from slowtrain.columns.array_statistics import median_value
+from slowtrain.columns.arrays import median_value
 from slowtrain.columns.spans import Event, Spans
 from slowtrain.model import Place
 from slowtrain.trace import Trace
 from slowtrain.trace.signals.host.host_work import graph_step_ms, kernel_ms, starts_in_windows
+
+SignatureLeaves = Mapping[str, Mapping[str, Any]]
 
 
 @dataclass(frozen=True)
@@ -108,8 +110,6 @@ def _traced_function(trace: Trace, events: list[Event]) -> TracedFunction:
 
 # -- what changed
 
-SignatureLeaves = Mapping[str, Mapping[str, Any]]
-
 
 def signature_changes(events: Sequence[Event]) -> list[tuple[str, int, str]]:
     """Return leaves that differ between traces: name, number of traces, newest change in words; most frequent first."""
@@ -190,3 +190,25 @@ def _leaf_kind(leaf: Mapping[str, Any]) -> str:
 def _leaf_shape(leaf: Mapping[str, Any]) -> str:
     dims = [str(d) for d in leaf.get("shape") or ()]
     return f"({', '.join(dims)}{',' if len(dims) == 1 else ''})"
+
+
+def is_xla_compiled(trace: Trace, event: Event) -> bool:
+    """Return whether XLA compiled what this event traced."""
+    if event.data.get("jit_compile") is not None:
+        return event.data["jit_compile"] is True
+    loops = [e for e in trace.events_of("loop") if e.start_ms <= event.start_ms <= e.end_ms]
+    if loops:
+        return any(e.data.get("jit_compile") is True for e in loops)
+    made = deciding_compile_call(trace, event)
+    return made is not None and made.data.get("jit_compile") is True
+
+
+def deciding_compile_call(trace: Trace, event: Event) -> Event | None:
+    """Return the last ``compile()`` before a Keras function was traced; None for a function of the script."""
+    inside = any(e.start_ms <= event.start_ms <= e.end_ms for e in trace.events_of("loop"))
+    if not inside and not event.data.get("keras") and "one_step_on" not in event.name:
+        return None
+    models = {e.data.get("model") for e in trace.events_of("loop") if e.start_ms <= event.start_ms <= e.end_ms}
+    before = [e for e in trace.events_of("compile") if e.start_ms <= event.start_ms]
+    mine = [e for e in before if e.data.get("model") in models - {None}]
+    return max(mine or before, key=lambda e: e.start_ms, default=None)

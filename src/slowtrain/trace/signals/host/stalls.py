@@ -9,24 +9,17 @@ from dataclasses import dataclass
 import numpy as np
 
 from slowtrain.columns import intervals
-from slowtrain.columns.array_statistics import median_value, quantile
-from slowtrain.columns.arrays import Bools, Floats, Ints
+from slowtrain.columns.arrays import Bools, Floats, median_value, quantile
 from slowtrain.columns.spans import Spans
 from slowtrain.model import CATEGORY_PHRASES, Category, Place
 from slowtrain.number_text import format_count, format_number
 from slowtrain.trace import Trace
-from slowtrain.trace.run_division import stop_periods
-from slowtrain.trace.signals.host import user_loop
-from slowtrain.trace.signals.host.host_work import (
-    main_thread,
-    sampled_places,
-    starts_in_windows,
-    writes_checkpoint,
-    writes_log,
-)
-from slowtrain.trace.signals.input import growing_pipelines
-from slowtrain.trace.signals.input.shuffle_fill import find_shuffle_fill
-from slowtrain.trace.signals.series import step_trend
+from slowtrain.trace.run_division import step_disturbances
+from slowtrain.trace.signals import stage_growth, step_trend
+from slowtrain.trace.signals.buffers_and_caches import find_shuffle_fill
+from slowtrain.trace.signals.host import host_work
+from slowtrain.trace.signals.host.host_work import sampled_places, starts_in_windows
+from slowtrain.trace.signals.host.source_lines import writes_checkpoint, writes_log
 
 # Times the median of the surrounding steps. Noise with a logarithmic spread of a half, wide for steps, exceeds it
 # once in 1,600 steps, and then for less than a hundredth of the run.
@@ -34,9 +27,8 @@ MIN_LONG_RATIO = 5.0
 # Times the interquartile range above the median. If there are two kinds of steps, the longer kind is then no stall.
 MIN_LONG_SPREADS = 8.0
 MIN_STALLS = 3  # one or two long steps may be start-up, a window, or chance
-MAX_MEDIAN_STRETCHES = (
-    32  # stretches with their own median, so that steps that are slower late in the run are no stalls
-)
+# Stretches with their own median, so that steps that are slower late in the run are no stalls.
+MAX_MEDIAN_STRETCHES = 32
 MAX_PERIOD_DEVIATION = 0.1  # of the period; largest deviation of distances of regular stalls
 MIN_REGULAR_SHARE = 0.5  # of the stalls expected with a period; with fewer there is no period
 
@@ -141,10 +133,7 @@ def _long_steps(trace: Trace, usual: Floats, limit: Floats) -> list[Stall]:
 
 
 def _long_pauses(trace: Trace, limit: Floats) -> list[Stall]:
-    """Return long pauses in a user's loop.
-
-    In fit, time between steps has its own phase and causes.
-    """
+    """Return long pauses in a user's loop. In fit, time between steps has its own phase and causes."""
     steps = trace.steps
     if steps.source in ("fit", "fit()"):
         return []
@@ -156,7 +145,7 @@ def _long_pauses(trace: Trace, limit: Floats) -> list[Stall]:
     found = [Stall(int(i), float(steps.end_ms[i]), float(steps.start_ms[i + 1]), float(gap[i]), False) for i in chosen]
     start, end = (np.array([getattr(s, at) for s in found]) for at in ("start_ms", "end_ms"))
     apart = starts_in_windows(trace, Spans(start)) | (
-        intervals.covered_length(stop_periods.stopped_times(trace.events), start, end) > 0
+        intervals.covered_length(step_disturbances.stopped_times(trace.events), start, end) > 0
     )
     return [s for s, not_its_own in zip(found, apart, strict=True) if not not_its_own]
 
@@ -168,12 +157,11 @@ class _StallFacts:
         self._trace = trace
         self._number = {id(stall): i for i, stall in enumerate(stalls)}
         low, high = np.array([s.start_ms for s in stalls]), np.array([s.end_ms for s in stalls])
-        main = main_thread(trace)
         self._covered: dict[str, Floats] = {}
         for lane in (*TELLING_LANES, "build"):
             spans = trace.lane(lane)
-            mine = spans.where(spans.thread == main)
-            self._covered[lane] = intervals.covered_length(intervals.union(mine.start_ms, mine.end_ms), low, high)
+            mine = spans.where(spans.thread == trace.main)
+            self._covered[lane] = intervals.covered_length(mine.times, low, high)
         self._begun: dict[str, Bools] = {}
         for lane in ("trace", "loop", "iterator"):
             at = np.sort(np.array([e.start_ms for e in trace.events_of(lane)]))
@@ -194,7 +182,7 @@ class _StallFacts:
     @functools.cached_property
     def lengthens(self) -> bool:
         """Whether each epoch's data set contains the previous one."""
-        return growing_pipelines.find_added_stages(self._trace) is not None
+        return stage_growth.find_added_stages(self._trace) is not None
 
     def begun(self, lane: str, stall: Stall) -> bool:
         """Return whether an event of that lane began during the stall."""
@@ -226,7 +214,8 @@ def _stall_kind(trace: Trace, stall: Stall, seen: _StallFacts) -> tuple[str, Cat
         return _python_stall_kind(trace, stall, seen), Category.PYTHON
     if _other_pass_ms(trace, stall, seen) >= 0.5 * stall.excess_ms:
         return "validation", Category.UNATTRIBUTED
-    largest = max(trace.categories, key=lambda c: _ms_beyond_usual(trace, c, stall.step), default=Category.UNATTRIBUTED)
+    beyond = {c: float(column[stall.step]) - trace.usual[c] for c, column in trace.categories.items()}
+    largest = max(beyond, key=lambda c: beyond[c], default=Category.UNATTRIBUTED)
     if largest is Category.INPUT:
         return _input_stall_kind(trace, stall, seen), largest
     return (_python_stall_kind(trace, stall, seen) if largest is Category.PYTHON else "inside"), largest
@@ -251,14 +240,9 @@ def _python_stall_kind(trace: Trace, stall: Stall, seen: _StallFacts) -> str:
 
 def _asked_for_batch(trace: Trace, each: Sequence[Stall]) -> bool:
     """Return whether most samples were at the line that requests batches. A single short stall may have no samples."""
-    lane, heads = trace.lane("stack"), user_loop.ms_by_line(trace, "next")
+    lane, heads = trace.lane("stack"), host_work.ms_by_line(trace, "next")
     met = [trace.names[int(n)].place in heads for s in each for n in lane.between(s.start_ms, s.end_ms).name]
     return sum(met) >= 0.5 * len(met) and bool(met)
-
-
-def _ms_beyond_usual(trace: Trace, category: Category, step: int) -> float:
-    column = trace.categories[category]
-    return float(column[step]) - trace.usual[category]
 
 
 def _other_pass_ms(trace: Trace, stall: Stall, seen: _StallFacts) -> float:
@@ -285,7 +269,7 @@ def _stalls_of_kind(trace: Trace, key: tuple[str, Category], each: list[Stall], 
     period = _stall_period(step_trend.step_numbers(trace.steps)[[s.step for s in each]])
     steady = trace.steps.steady_ms
     usual = float(median_value(steady)) if len(steady) else 0.0
-    says = _stall_text(trace, kind, starts, ends)
+    says = "; meanwhile ".join(filter(None, (KIND_WORDS.get(kind, ""), _machine_text(trace, starts, ends))))
     return Stalls(kind, says, tuple(each), float(median_value(limit)), usual, period, where[:2], category)
 
 
@@ -304,12 +288,6 @@ def _stall_period(numbers: Floats) -> float | None:
     regular = np.abs(apart - times * period) <= MAX_PERIOD_DEVIATION * period
     there = len(apart) >= MIN_REGULAR_SHARE * times.sum()
     return period if period >= 2 and there and float(regular.mean()) >= 0.8 else None
-
-
-def _stall_text(trace: Trace, kind: str, starts: Floats, ends: Floats) -> str:
-    """Return what ran in these stalls, from their spans, and what the machine did, from its samples."""
-    said, machine = KIND_WORDS.get(kind, ""), _machine_text(trace, starts, ends)
-    return "; meanwhile ".join(filter(None, (said, machine)))
 
 
 def _machine_text(trace: Trace, starts: Floats, ends: Floats) -> str:
@@ -365,12 +343,6 @@ def crowding_ratio(trace: Trace) -> float:
     return cores / max(cores - crowding_cores(trace), 1.0)
 
 
-def _samples_in_stalls(at: Floats, starts: Floats, ends: Floats) -> Bools:
-    """Return which samples are in a stall or just after one; each covers the time since the previous one."""
-    i: Ints = np.searchsorted(starts, at, side="right") - 1
-    return np.asarray((i >= 0) & (at <= ends[np.maximum(i, 0)] + 250.0))
-
-
 def _means_in_and_outside(
     trace: Trace, column: Floats | None, starts: Floats, ends: Floats
 ) -> tuple[float, float] | None:
@@ -378,6 +350,8 @@ def _means_in_and_outside(
     if column is None:
         return None
     at, told = trace.samples["time_ms"], np.isfinite(column)
-    inside = _samples_in_stalls(at, starts, ends)
+    # A sample covers the time since the previous one, so that one just after a stall belongs to it.
+    i = np.searchsorted(starts, at, side="right") - 1
+    inside = (i >= 0) & (at <= ends[i] + 250.0)
     both = [column[told & side] for side in (inside, ~inside)]
     return (float(both[0].mean()), float(both[1].mean())) if len(both[0]) and len(both[1]) else None

@@ -1,1 +1,0 @@
-"""What devices and host threads did in a profile, as columns."""

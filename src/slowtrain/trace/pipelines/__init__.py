@@ -1,1 +1,0 @@
-"""The input pipelines of a recording, from TensorFlow's counters."""

@@ -1,1 +1,0 @@
-"""How steps are fed: pipelines, caches, shuffle buffers, copies to the device."""

@@ -1,1 +1,0 @@
-"""What memory grows by."""

@@ -1,1 +1,0 @@
-"""Series of step times: trends, jumps, early and late steps."""
