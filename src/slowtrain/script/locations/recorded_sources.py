@@ -11,9 +11,9 @@ import numpy as np
 from slowtrain.columns.kernels import Line
 from slowtrain.errors import InputError
 from slowtrain.model import Category, Edit, Place
-from slowtrain.script.navigation import node_lookup
+from slowtrain.script.navigation import node_lookup, step_input
+from slowtrain.script.navigation.step_input import InputLines
 from slowtrain.script.text import edits, source_file, syntax_tree
-from slowtrain.script.text.source_file import InputLines
 from slowtrain.trace import Trace
 from slowtrain.trace.signals.host import user_loop
 from slowtrain.trace.signals.host.source_lines import calls_at, loops_around
@@ -60,7 +60,7 @@ def handmade_input(trace: Trace) -> HandmadeInput | None:
         return None  # a data set is iterated, so its pipeline makes the input
     for place in _step_places(trace):
         text = recorded_source(trace, place.file)
-        found = text.feeding(place.line) if text else None
+        found = step_input.input_lines(text, place.line) if text else None
         if found is not None:
             return _handmade_cost(trace, place, found)
     return None
@@ -111,7 +111,7 @@ def _calls_for_input(trace: Trace) -> tuple[list[Place], list[Place]]:
     """The lines that make a step's input and call the framework, and those that read values back."""
     step = user_loop.step_line(trace)
     text = recorded_source(trace, step.file) if step is not None else None
-    found = text.feeding(step.line) if text is not None and step is not None else None
+    found = step_input.input_lines(text, step.line) if text is not None and step is not None else None
     if found is None or step is None:
         return [], []
     asked, read = (
@@ -127,7 +127,7 @@ def divide_loop_lines(trace: Trace) -> user_loop.LoopLines:
     text = recorded_source(trace, step.file) if step is not None else None
     if step is None or text is None:
         return found
-    ahead, behind = text.sides(step.line)
+    ahead, behind = step_input.lines_beside_step(text, step.line)
 
     def is_behind(line: Line) -> bool:
         own = line.place.file == step.file

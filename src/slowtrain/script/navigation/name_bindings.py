@@ -30,6 +30,7 @@ _IMPORT_PATTERN = re.compile(r"import\b((?:[^\n\\#;]|\\\s)*)")
 _DOTTED_PATTERN = re.compile(r"[\w.]+")
 
 
+@cache_recent(4096)
 def qualified_name(source: Source, node: ast.AST) -> str:
     """``tensorflow.math.log`` for ``tf.math.log``, ``keras.layers.Dense`` for every spelling; "" if not imported."""
     written = scope_names.dotted_name(node)

@@ -56,8 +56,11 @@ class Value:
 
     def with_fields(self, **changed: Any) -> Value:
         """A copy with other fields; its items are shared."""
-        fields = {name: getattr(self, name) for name in self.__slots__} | changed
-        return Value(**fields)
+        made = Value(self.kind, self.known, self.varies, self.ragged, self.born, self.dtype, self.shape, self.name,
+                     self.node, self.items, self.of, self.data, self.stages)  # fmt: skip
+        for name, value in changed.items():
+            setattr(made, name, value)
+        return made
 
     def varying_in(self, loops: Iterable[int]) -> Value:
         """A copy that changes in each turn of these loops too."""

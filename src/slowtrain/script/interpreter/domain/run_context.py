@@ -177,7 +177,7 @@ class RunContext:
         """Records an event; ``place``: its index, before the events that it led to."""
         if self.silent or not isinstance(given.node, ast.expr):
             return
-        rare = frozenset[int]().union(*self.rare)
+        rare = NO_LOOPS.union(*self.rare) if self.rare else NO_LOOPS
         way = tuple(self.path), tuple(self.files)
         event = Event(self.source, given.node, name, on, given, tuple(self.loops), rare, bool(self.graph),
                       self.producer, *way, result)  # fmt: skip
@@ -186,10 +186,12 @@ class RunContext:
     def spend_budget(self) -> None:
         if self.source is self.main:
             self.left -= 1
+            if self.left < 0:
+                raise BudgetSpent
         else:
             self.left_elsewhere -= 1
-        if (self.left if self.source is self.main else self.left_elsewhere) < 0:
-            raise BudgetSpent
+            if self.left_elsewhere < 0:
+                raise BudgetSpent
 
     @contextmanager
     def in_file_of(self, scope: Scope) -> Iterator[None]:

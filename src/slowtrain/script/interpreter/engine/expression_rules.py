@@ -27,11 +27,8 @@ from slowtrain.script.interpreter.library import framework_calls, random_draws
 from slowtrain.script.navigation import name_bindings, node_lookup, scope_names
 
 
-def expression_result(machine: RunContext, node: ast.expr, scope: Scope) -> Value:
-    does = _EXPRESSION_RULES.get(node.__class__)
-    if does is not None:
-        found: Value = does(machine, node, scope)
-        return found
+def other_expression(machine: RunContext, node: ast.expr, scope: Scope) -> Value:
+    """The value of an expression that has no rule."""
     return join_values([UNKNOWN.varying_in(machine.value(n, scope).varies) for n in ast.iter_child_nodes(node)
                    if isinstance(n, ast.expr)])  # fmt: skip
 
@@ -300,7 +297,7 @@ def as_load(target: Any) -> ast.expr:
     return made
 
 
-_EXPRESSION_RULES: dict[type[ast.AST], Callable[[RunContext, Any, Scope], Value]] = {
+EXPRESSION_RULES: dict[type[ast.AST], Callable[[RunContext, Any, Scope], Value]] = {
     ast.Constant: lambda _machine, node, _scope: constant_value(node.value),
     ast.Name: _name_value,
     ast.Attribute: _attribute_value,

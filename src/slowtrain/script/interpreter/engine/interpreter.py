@@ -114,7 +114,8 @@ class Interpreter(RunContext):
         self.spend_budget()
         if node is None:
             return UNKNOWN
-        found = expression_rules.expression_result(self, node, scope)
+        does = expression_rules.EXPRESSION_RULES.get(node.__class__, expression_rules.other_expression)
+        found = does(self, node, scope)
         if not self.silent and self.source is self.main:
             before = self.values.get(node)
             self.values[node] = found if before is None else join_two(before, found)
@@ -205,7 +206,7 @@ class Interpreter(RunContext):
             self._bind(node, scope, given)
             if isinstance(node, ast.Lambda):
                 return self._inside(node, given.node, caller, lambda: self.value(node.body, scope))
-            if functional_tools.is_generator(node):
+            if "yield" in self.source.words and functional_tools.is_generator(node):
                 return Value("generator", node=node, name=node.name, data=scope, born=self.born())
             return self._inside(node, given.node, caller, lambda: self._run_body(node, scope))
         return UNKNOWN

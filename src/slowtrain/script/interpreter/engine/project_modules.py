@@ -81,6 +81,8 @@ def _module_functions(scope: Scope) -> list[tuple[Value | None, Value, Value]]:
 def _called_in_graphs(scope: Scope) -> set[ast.AST]:
     """The functions that the module's tf.functions call, directly or not, and that no other function of it calls."""
     every = _module_functions(scope)
+    if not any(function.kind == "graph" for _, function, _ in every):
+        return set()
     calls = {made.node: _called_names(made.node) for _, _, made in every if made.node is not None}
     graphs = {made.node for _, function, made in every if function.kind == "graph" and made.node is not None}
     traced = set(graphs)
