@@ -7,8 +7,7 @@ import re
 from contextlib import nullcontext
 
 from slowtrain.script.interpreter.domain.abstract_values import NOT_KNOWN, UNKNOWN, CallArgs, Value, number_value
-from slowtrain.script.interpreter.domain.name_scope import Scope
-from slowtrain.script.interpreter.domain.run_context import RunContext
+from slowtrain.script.interpreter.domain.run_context import RunContext, Scope
 from slowtrain.script.navigation import name_bindings, node_lookup, scope_names
 from slowtrain.script.text import syntax_tree
 from slowtrain.script.text.source_file import Source, cache_recent

@@ -17,8 +17,7 @@ from slowtrain.script.interpreter.domain.abstract_values import (
     number_value,
 )
 from slowtrain.script.interpreter.domain.call_events import Loop
-from slowtrain.script.interpreter.domain.name_scope import Scope
-from slowtrain.script.interpreter.domain.run_context import RunContext
+from slowtrain.script.interpreter.domain.run_context import RunContext, Scope
 from slowtrain.script.interpreter.library import framework_calls, functional_tools
 
 LAZY_KINDS = ("list", "tuple", "rows", "generator")

@@ -20,8 +20,7 @@ from slowtrain.script.interpreter.domain.abstract_values import (
     sequence_value,
 )
 from slowtrain.script.interpreter.domain.call_events import Loop
-from slowtrain.script.interpreter.domain.name_scope import Scope
-from slowtrain.script.interpreter.domain.run_context import RunContext
+from slowtrain.script.interpreter.domain.run_context import RunContext, Scope
 from slowtrain.script.interpreter.engine import branch_conditions, call_resolution, project_modules, subscript_rules
 from slowtrain.script.interpreter.library import framework_calls, random_draws
 from slowtrain.script.navigation import name_bindings, node_lookup, scope_names

@@ -21,8 +21,7 @@ from slowtrain.script.interpreter.domain.abstract_values import (
     join_values,
 )
 from slowtrain.script.interpreter.domain.call_events import Event, Loop
-from slowtrain.script.interpreter.domain.name_scope import Scope
-from slowtrain.script.interpreter.domain.run_context import BudgetSpent, RunContext
+from slowtrain.script.interpreter.domain.run_context import BudgetSpent, RunContext, Scope
 from slowtrain.script.interpreter.engine import (
     branch_conditions,
     call_resolution,

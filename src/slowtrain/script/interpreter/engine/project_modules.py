@@ -12,8 +12,7 @@ from contextlib import nullcontext, suppress
 
 from slowtrain.script.interpreter.domain import operators
 from slowtrain.script.interpreter.domain.abstract_values import CallArgs, Value, constant_value, join_values
-from slowtrain.script.interpreter.domain.name_scope import Scope
-from slowtrain.script.interpreter.domain.run_context import BudgetSpent, RunContext
+from slowtrain.script.interpreter.domain.run_context import BudgetSpent, RunContext, Scope
 from slowtrain.script.interpreter.engine import branch_conditions
 from slowtrain.script.navigation import call_index, imported_functions, importing_scripts
 from slowtrain.script.text import syntax_tree

@@ -8,8 +8,7 @@ from typing import Any
 from slowtrain.script.interpreter.domain import operators
 from slowtrain.script.interpreter.domain.abstract_values import UNKNOWN, Value, join_two
 from slowtrain.script.interpreter.domain.call_events import Loop
-from slowtrain.script.interpreter.domain.name_scope import Scope
-from slowtrain.script.interpreter.domain.run_context import RunContext
+from slowtrain.script.interpreter.domain.run_context import RunContext, Scope
 from slowtrain.script.interpreter.engine import branch_conditions, call_resolution, expression_rules
 from slowtrain.script.interpreter.library import functional_tools
 

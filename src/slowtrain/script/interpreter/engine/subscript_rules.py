@@ -6,8 +6,7 @@ import ast
 
 from slowtrain.script.interpreter.domain import operators, shape_rules
 from slowtrain.script.interpreter.domain.abstract_values import EACH_ITEM, NO_VALUE, NOT_KNOWN, Value
-from slowtrain.script.interpreter.domain.name_scope import Scope
-from slowtrain.script.interpreter.domain.run_context import RunContext
+from slowtrain.script.interpreter.domain.run_context import RunContext, Scope
 from slowtrain.script.interpreter.library import pandas_tables
 
 

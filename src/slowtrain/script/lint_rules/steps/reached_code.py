@@ -12,7 +12,7 @@ from math import prod
 
 from slowtrain.script.interpreter.domain.abstract_values import Value
 from slowtrain.script.interpreter.domain.call_events import Event, Loop
-from slowtrain.script.interpreter.domain.name_scope import Scope
+from slowtrain.script.interpreter.domain.run_context import Scope
 from slowtrain.script.interpreter.engine import interpreter, queries, step_loops
 from slowtrain.script.interpreter.engine.interpreter import file_events
 from slowtrain.script.lint_rules.compute import handwritten_ops
