@@ -8,7 +8,7 @@ from math import prod
 
 from slowtrain.script.evaluators import setting_origins
 from slowtrain.script.interpreter.engine import queries
-from slowtrain.script.interpreter.library import keras_datasets
+from slowtrain.script.interpreter.library import data_calls
 from slowtrain.script.navigation import call_index, name_bindings, node_lookup, scope_names
 from slowtrain.script.pipelines import dataset_chains, whole_pipelines
 from slowtrain.script.text import syntax_tree
@@ -255,9 +255,7 @@ def _keras_row_shape(source: Source, node: ast.expr, depth: int = MAX_DEPTH) -> 
         if isinstance(holder, ast.Tuple) and isinstance(whole, ast.Assign) and isinstance(whole.value, ast.Call):
             name = name_bindings.qualified_name(source, whole.value.func).split(".")
             shape = (
-                keras_datasets.SAMPLE_SHAPES.get(name[2])
-                if name[:2] == ["keras", "datasets"] and len(name) > 2
-                else None
+                data_calls.SAMPLE_SHAPES.get(name[2]) if name[:2] == ["keras", "datasets"] and len(name) > 2 else None
             )
             shapes.add((shape if holder.elts.index(store) == 0 else ()) if shape is not None else None)  # type: ignore[arg-type]
         elif isinstance(holder, ast.Assign) and _is_scaled(holder.value, node.id):

@@ -22,7 +22,7 @@ from slowtrain.script.interpreter.domain.abstract_values import (
 from slowtrain.script.interpreter.domain.call_events import Loop
 from slowtrain.script.interpreter.domain.run_context import RunContext, Scope
 from slowtrain.script.interpreter.engine import branch_conditions, call_resolution, project_modules, subscript_rules
-from slowtrain.script.interpreter.library import framework_calls, random_draws
+from slowtrain.script.interpreter.library import data_calls, framework_calls
 from slowtrain.script.navigation import name_bindings, node_lookup, scope_names
 
 
@@ -102,8 +102,8 @@ def _call_value(machine: RunContext, node: ast.Call, scope: Scope) -> Value:
         if name == ".update" and on.kind == "unknown" and keywords and not args:
             call_resolution.assume_mapping(machine, node.func.value, on, scope).items.update(keywords)
         call_resolution.run_handed_functions(machine, made)
-        drawn = node.func.attr in random_draws.NUMPY_ONLY_DRAWS
-        gives = lambda: random_draws.numpy_draw(machine, name[1:], made) if drawn else UNKNOWN.varying_in(on.varies)  # noqa: E731
+        drawn = node.func.attr in data_calls.NUMPY_ONLY_DRAWS
+        gives = lambda: data_calls.numpy_draw(machine, name[1:], made) if drawn else UNKNOWN.varying_in(on.varies)  # noqa: E731
         return call_resolution.recorded_result(machine, name, on, made, gives)
     if not machine.silent and machine.source is machine.main:
         runs = call_resolution.function_run_by(callee)

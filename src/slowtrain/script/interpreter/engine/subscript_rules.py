@@ -7,7 +7,7 @@ import ast
 from slowtrain.script.interpreter.domain import operators, shape_rules
 from slowtrain.script.interpreter.domain.abstract_values import EACH_ITEM, NO_VALUE, NOT_KNOWN, Value
 from slowtrain.script.interpreter.domain.run_context import RunContext, Scope
-from slowtrain.script.interpreter.library import pandas_tables
+from slowtrain.script.interpreter.library import data_calls
 
 
 def subscript_value(machine: RunContext, node: ast.Subscript, scope: Scope) -> Value:
@@ -15,7 +15,7 @@ def subscript_value(machine: RunContext, node: ast.Subscript, scope: Scope) -> V
     cut = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
     if not any(isinstance(one, ast.Slice) or _adds_axis(one, held) for one in cut):
         key = machine.value(node.slice, scope)
-        part = pandas_tables.table_subscript(held, key) if pandas_tables.is_pandas(held) else None
+        part = data_calls.table_subscript(held, key) if data_calls.is_pandas(held) else None
         if part is not None:
             return part.varying_in(v for one in key.inside(1) for v in one.varies)
         found = operators.item_value(held, NOT_KNOWN if key.varies else key.known)

@@ -21,15 +21,7 @@ from slowtrain.script.interpreter.domain.abstract_values import (
     shape_argument,
 )
 from slowtrain.script.interpreter.domain.run_context import RunContext
-from slowtrain.script.interpreter.library import (
-    keras_datasets,
-    pandas_tables,
-    python_builtins,
-    random_draws,
-    record_parsing,
-    text_methods,
-    user_callbacks,
-)
+from slowtrain.script.interpreter.library import data_calls, python_builtins, text_methods, user_callbacks
 
 BUILTIN_NAMES = frozenset(
     "abs all any bool bytes callable dict divmod enumerate filter float format frozenset getattr hasattr hash id input "
@@ -40,7 +32,7 @@ VECTORIZED_NAME = "numpy.vectorize.made"  # called per element
 SHAPED_MAKERS = frozenset({"zeros", "ones", "empty", "full"})
 SPLITTING_FUNCTIONS = frozenset({"split", "unstack"})  # give a list of tensors
 FLOAT_MAKERS = frozenset({"zeros", "ones", "linear_to_mel_weight_matrix"})  # without a dtype argument
-INTEGER_FUNCTIONS = random_draws.INTEGER_DRAWS | frozenset(
+INTEGER_FUNCTIONS = data_calls.INTEGER_DRAWS | frozenset(
     "randrange argmax argmin argsort argpartition argwhere flatnonzero nonzero digitize bincount arange "
     "searchsorted".split()
 )
@@ -59,7 +51,7 @@ READBACK_METHODS = frozenset({"numpy", "item", "tolist"})
 
 def library_attribute(on: Value, name: str) -> Value:
     """An attribute that no code of the script set."""
-    if pandas_tables.is_pandas(on) and (found := pandas_tables.table_attribute(on, name)) is not None:
+    if data_calls.is_pandas(on) and (found := data_calls.table_attribute(on, name)) is not None:
         return found
     if on.kind in ("tensor", "variable", "array"):
         if name == "shape" and on.shape is not None and not on.ragged:
@@ -117,7 +109,7 @@ def library_call(machine: RunContext, name: str, given: CallArgs) -> Value:
     if name.startswith("keras."):
         return _keras_call(machine, name, given)
     if name.startswith("pandas."):
-        return pandas_tables.pandas_call(machine, name, given)
+        return data_calls.pandas_call(machine, name, given)
     return UNKNOWN.varying_in(given.varies)
 
 
@@ -143,7 +135,7 @@ def _numpy_call(machine: RunContext, name: str, given: CallArgs) -> Value:
     if last in ("default_rng", "RandomState", "Generator"):
         return Value("library", name="numpy.random.Generator", born=machine.born())
     if ".random" in name:
-        return random_draws.numpy_draw(machine, last, given)
+        return data_calls.numpy_draw(machine, last, given)
     arrays = [a for a in given.args if a.kind in ("array", "tensor", "variable")]
     if last in SCALAR_FUNCTIONS and given.args and not arrays and all(a.kind == "number" for a in given.args):
         return Value("array", varies=given.varies, dtype="float64")  # a NumPy scalar, which a graph takes as a tensor
@@ -203,7 +195,7 @@ def _tensorflow_call(machine: RunContext, name: str, given: CallArgs) -> Value:
     if last in ("constant", "convert_to_tensor", "cast", "identity", "convert_image_dtype"):
         kept = named or dtype_name(given.get("", 1)) or first.dtype or number_format
         return Value("tensor", varies=given.varying_inside, ragged=given.ragged, dtype=kept, born=machine.born())
-    found = record_parsing.record_result(last, given)
+    found = data_calls.record_result(last, given)
     if found is not None:
         return found
     moving = given.varying_inside | (frozenset(machine.depth()) if ".random" in name else frozenset())
@@ -232,7 +224,7 @@ def _keras_call(machine: RunContext, name: str, given: CallArgs) -> Value:
             shape=shape_rules.input_shape(given),
         )
     if name.startswith("keras.datasets.") and last == "load_data":
-        return keras_datasets.loaded_arrays(name.split(".")[2], given)
+        return data_calls.loaded_arrays(name.split(".")[2], given)
     if last == "pad_sequences":
         ragged = frozenset[int]() if "maxlen" in given.keywords else given.varying_inside
         return Value("array", varies=given.varying_inside, ragged=ragged, dtype="int32")
@@ -258,13 +250,13 @@ def library_method(machine: RunContext, on: Value, name: str, given: CallArgs) -
     """The result of a method that the script does not define."""
     varies = on.varies | given.varies
     if on.kind == "library" and on.name == "numpy.random.Generator":
-        return random_draws.numpy_draw(machine, name, given)
+        return data_calls.numpy_draw(machine, name, given)
     if on.kind == "dataset":
         return user_callbacks.dataset_operation(machine, on, name, given)
     if on.kind in ("tensor", "variable"):
         return _tensor_method(on, name, given)
     if on.kind == "array":
-        own = pandas_tables.table_method(on, name, given) if pandas_tables.is_pandas(on) else None
+        own = data_calls.table_method(on, name, given) if data_calls.is_pandas(on) else None
         return own if own is not None else _array_method(machine, on, name, given)
     if on.kind == "dict":
         return text_methods.mapping_method_value(
@@ -303,7 +295,7 @@ def _tensor_method(on: Value, name: str, given: CallArgs) -> Value:
 def _array_method(machine: RunContext, on: Value, name: str, given: CallArgs) -> Value:
     varies = on.varies | given.varies
     # Integer data are classes, rows or lengths.
-    real = "float" if on.dtype.startswith("float") else "int" if on.name == random_draws.MANY_VALUES else "few"
+    real = "float" if on.dtype.startswith("float") else "int" if on.name == data_calls.MANY_VALUES else "few"
     if name == "astype":
         return on.with_fields(dtype=dtype_name(given.get("dtype", 0)), varies=varies, born=machine.born())
     if name == "tolist":

@@ -19,7 +19,7 @@ from slowtrain.script.interpreter.domain.abstract_values import (
     number_value,
 )
 from slowtrain.script.interpreter.domain.run_context import RunContext
-from slowtrain.script.interpreter.library import functional_tools, random_draws, text_methods, user_callbacks
+from slowtrain.script.interpreter.library import data_calls, functional_tools, text_methods, user_callbacks
 from slowtrain.script.navigation import class_members
 
 PARSER_NAME = "argparse.ArgumentParser.made"
@@ -35,7 +35,7 @@ def python_call(machine: RunContext, name: str, given: CallArgs) -> Value | None
         parsed = name.endswith(("parse_args", "parse_known_args"))
         return _parsed_options(machine) if parsed else Value("library", name=PARSER_NAME)
     if name.startswith("random."):
-        return random_draws.python_draw(machine, name, given)
+        return data_calls.python_draw(machine, name, given)
     if name.startswith(CLOCK_PREFIXES):
         return number_value("float", given.varies | frozenset(machine.depth()))
     if name.startswith("itertools.") and given.args:

@@ -1,4 +1,4 @@
-"""Methods of mappings and texts, and random lists."""
+"""Methods of mappings and texts."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from slowtrain.script.interpreter.domain.abstract_values import (
     constant_value,
     formatted_text,
     join_values,
-    number_value,
     sequence_value,
 )
 
@@ -60,14 +59,6 @@ def array_bytes(on: Value) -> Value:
     known = [n for n in on.shape or () if n is not None]
     whole = known[0] if on.dtype in BYTE_DTYPES and len(known) == len(on.shape or ()) == 1 else None
     return Value("text", varies=on.varies, data=whole)
-
-
-def random_list(given: CallArgs, loops: frozenset[int]) -> Value:
-    """The result of ``random.choices("ACGT", k=600)``."""
-    several, count = given.get("population", 0), given.get("k", 2 if len(given.args) > 2 else 1).known
-    one = number_value("few", loops) if several.kind == "range" else Value(varies=loops)
-    wide = (count,) if isinstance(count, int) else None
-    return Value("list", items={None: one}, shape=wide, varies=loops)
 
 
 def parsed_text(text: Value, born: tuple[int, ...], parse: Callable[[str], Any]) -> Value:
