@@ -18,7 +18,7 @@ from slowtrain.script.interpreter.domain.abstract_values import (
 )
 from slowtrain.script.interpreter.domain.call_events import Loop
 from slowtrain.script.interpreter.domain.run_context import RunContext, Scope
-from slowtrain.script.interpreter.library import framework_calls, functional_tools
+from slowtrain.script.interpreter.library import framework_calls, python_builtins
 
 LAZY_KINDS = ("list", "tuple", "rows", "generator")
 CACHE_DECORATORS = ("functools.lru_cache", "functools.cache")
@@ -46,7 +46,7 @@ def decorated_value(machine: RunContext, node: ast.expr, made: Value, scope: Sco
 def call_result(machine: RunContext, callee: Value, given: CallArgs) -> Value:
     """The result of calling ``callee``; records the call."""
     if callee.kind == "partial" and callee.of is not None:
-        return call_result(machine, callee.of, functional_tools.full_arguments(callee, given))
+        return call_result(machine, callee.of, python_builtins.full_arguments(callee, given))
     name, on, function = callee.name, callee, callee
     if callee.kind == "method":
         if callee.of is None:

@@ -29,7 +29,7 @@ from slowtrain.script.interpreter.engine import (
     project_modules,
     statement_rules,
 )
-from slowtrain.script.interpreter.library import functional_tools
+from slowtrain.script.interpreter.library import python_builtins
 from slowtrain.script.navigation import node_lookup
 from slowtrain.script.text import syntax_tree
 from slowtrain.script.text.source_file import FUNCTION_NODES, Source, cache_recent
@@ -205,7 +205,7 @@ class Interpreter(RunContext):
             self._bind(node, scope, given)
             if isinstance(node, ast.Lambda):
                 return self._inside(node, given.node, caller, lambda: self.value(node.body, scope))
-            if "yield" in self.source.words and functional_tools.is_generator(node):
+            if "yield" in self.source.words and python_builtins.is_generator(node):
                 return Value("generator", node=node, name=node.name, data=scope, born=self.born())
             return self._inside(node, given.node, caller, lambda: self._run_body(node, scope))
         return UNKNOWN

@@ -10,7 +10,7 @@ from slowtrain.script.interpreter.domain.abstract_values import UNKNOWN, Value, 
 from slowtrain.script.interpreter.domain.call_events import Loop
 from slowtrain.script.interpreter.domain.run_context import RunContext, Scope
 from slowtrain.script.interpreter.engine import branch_conditions, call_resolution, expression_rules
-from slowtrain.script.interpreter.library import functional_tools
+from slowtrain.script.interpreter.library import python_builtins
 
 
 def _assign(machine: RunContext, node: Any, scope: Scope) -> None:
@@ -103,7 +103,7 @@ def _for(machine: RunContext, node: ast.For, scope: Scope) -> bool:
         machine.store(node.target, call_resolution.loop_item(machine, items, loop, node), scope)
         machine.block(node.body, scope)
 
-    for one in (several := functional_tools.unrolled_items(items, node)):
+    for one in (several := python_builtins.unrolled_items(items, node)):
         machine.store(node.target, one, scope)
         machine.block(node.body, scope)
     if not several:

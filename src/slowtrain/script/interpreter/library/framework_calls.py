@@ -21,7 +21,7 @@ from slowtrain.script.interpreter.domain.abstract_values import (
     shape_argument,
 )
 from slowtrain.script.interpreter.domain.run_context import RunContext
-from slowtrain.script.interpreter.library import data_calls, python_builtins, text_methods, user_callbacks
+from slowtrain.script.interpreter.library import data_calls, python_builtins, user_callbacks
 
 BUILTIN_NAMES = frozenset(
     "abs all any bool bytes callable dict divmod enumerate filter float format frozenset getattr hasattr hash id input "
@@ -259,11 +259,11 @@ def library_method(machine: RunContext, on: Value, name: str, given: CallArgs) -
         own = data_calls.table_method(on, name, given) if data_calls.is_pandas(on) else None
         return own if own is not None else _array_method(machine, on, name, given)
     if on.kind == "dict":
-        return text_methods.mapping_method_value(
+        return python_builtins.mapping_method_value(
             on, name, given, perhaps=bool(machine.rare), ahead=bool(machine.silent)
         )
     if on.kind == "text":
-        return text_methods.text_method_value(on, name, given)
+        return python_builtins.text_method_value(on, name, given)
     if on.kind == "list" and name in ADDING_METHODS and given.args:
         if name == "append" and None not in on.items and on.data != "open" and on.born == machine.depth():
             on.items[len(on.items)] = given.args[-1]
@@ -303,7 +303,7 @@ def _array_method(machine: RunContext, on: Value, name: str, given: CallArgs) ->
     if name == "item":
         return number_value(real, varies)
     if name == "tobytes":
-        return text_methods.array_bytes(on)
+        return python_builtins.array_bytes(on)
     return on.with_fields(varies=varies, node=None, dtype="int64" if name in INTEGER_FUNCTIONS else on.dtype,
                     shape=shape_rules.method_shape(on.shape, name, given))  # fmt: skip
 
