@@ -22,13 +22,7 @@ from slowtrain.script.interpreter.domain.abstract_values import (
 )
 from slowtrain.script.interpreter.domain.call_events import Event, Loop
 from slowtrain.script.interpreter.domain.run_context import BudgetSpent, RunContext, Scope
-from slowtrain.script.interpreter.engine import (
-    branch_conditions,
-    call_resolution,
-    expression_rules,
-    project_modules,
-    statement_rules,
-)
+from slowtrain.script.interpreter.engine import call_resolution, expression_rules, project_modules, statement_rules
 from slowtrain.script.interpreter.library import python_builtins
 from slowtrain.script.navigation import node_lookup
 from slowtrain.script.text import syntax_tree
@@ -94,7 +88,7 @@ class Interpreter(RunContext):
         for at, one in enumerate(body):
             if self.statement(one, scope):
                 return True
-            if isinstance(one, ast.If) and branch_conditions.skips_most_turns(self, one, scope):
+            if isinstance(one, ast.If) and statement_rules.skips_most_turns(self, one, scope):
                 with self.in_some_turns(self.value(one.test, scope)):
                     return self.block(body[at + 1 :], scope)
         return False

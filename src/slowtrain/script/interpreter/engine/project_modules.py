@@ -13,7 +13,7 @@ from contextlib import nullcontext, suppress
 from slowtrain.script.interpreter.domain import operators
 from slowtrain.script.interpreter.domain.abstract_values import CallArgs, Value, constant_value, join_values
 from slowtrain.script.interpreter.domain.run_context import BudgetSpent, RunContext, Scope
-from slowtrain.script.interpreter.engine import branch_conditions
+from slowtrain.script.interpreter.engine import statement_rules
 from slowtrain.script.navigation import call_index, imported_functions, importing_scripts
 from slowtrain.script.text import syntax_tree
 from slowtrain.script.text.source_file import Source
@@ -32,7 +32,7 @@ RELEVANT_LIBRARIES = ("tensorflow", "keras", "numpy")  # a relevant file names a
 
 def is_training_file(source: Source) -> bool:
     """Whether a file trains, or makes data sets that another file may train on. Most files do neither."""
-    if call_index.index_of(source).called(*TRAINING_CALLS) or branch_conditions.starts_graph_program(source):
+    if call_index.index_of(source).called(*TRAINING_CALLS) or statement_rules.starts_graph_program(source):
         return True
     return any(word in source.text for word in DATASET_MAKERS) and bool(importing_scripts.scripts_importing(source))
 
@@ -52,7 +52,7 @@ def run_script(machine: RunContext) -> None:
     traced = _called_in_graphs(scope)
     for kind, function, made in _module_functions(scope):
         trains = made.node is not None and _mentions_training(source, [made.node])
-        if made.node in machine.ran or not (trains or branch_conditions.contains_loop(made.node)):
+        if made.node in machine.ran or not (trains or statement_rules.contains_loop(made.node)):
             continue
         known = kind is not None and trains
         me = (
