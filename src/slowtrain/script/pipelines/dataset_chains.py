@@ -13,11 +13,51 @@ from dataclasses import dataclass
 
 from slowtrain.script.evaluators import setting_origins
 from slowtrain.script.navigation import call_index, imported_functions, name_bindings, node_lookup, scope_names
-from slowtrain.script.pipelines import branch_operations
 from slowtrain.script.text import edits, syntax_tree
 from slowtrain.script.text.source_file import Source, cache_recent
 
-DATASET_OPERATIONS, is_operation = branch_operations.DATASET_OPERATIONS, branch_operations.is_operation
+DATASET_OPERATIONS = frozenset(
+    "apply batch bucket_by_sequence_length cache concatenate enumerate filter flat_map group_by_window ignore_errors "
+    "interleave map padded_batch prefetch ragged_batch rebatch repeat scan shard shuffle skip snapshot "
+    "sparse_batch take take_while unbatch unique window with_options".split()
+)
+
+
+def is_operation(call: ast.Call) -> bool:
+    """Whether ``call`` may be an operation on a data set: a method of such a name."""
+    return isinstance(call.func, ast.Attribute) and call.func.attr in DATASET_OPERATIONS
+
+
+def repeated_operation(block: ast.stmt, name: str) -> ast.Assign | None:
+    """The statement of a branch or loop that rebinds ``name`` with operations on itself; None if it does otherwise."""
+    if isinstance(block, ast.For) and name in scope_names.bound_names(block.target):
+        return None
+    body = [s for s in getattr(block, "body", ()) if name in scope_names.bound_names(s)]
+    other = [s for s in getattr(block, "orelse", ()) if name in scope_names.bound_names(s)]
+    if len(body) > 1 or len(other) > 1:
+        return None
+    found = [_own_operation(one, name) for one in (*body, *other)]
+    known = [one for one in found if one is not None]
+    alike = len({_operation_names(one) for one in known}) == 1
+    return known[0] if alike and len(known) == len(found) else None
+
+
+def _own_operation(statement: ast.stmt, name: str) -> ast.Assign | None:
+    """``ds = ds.shuffle(n)``, also in an ``if`` or a loop inside; else None."""
+    if isinstance(statement, (ast.If, ast.For)):
+        return repeated_operation(statement, name)
+    if not isinstance(statement, ast.Assign) or len(statement.targets) != 1:
+        return None
+    calls = list(node_lookup.chain_calls(statement.value))
+    root = calls[-1].func if calls and all(is_operation(c) for c in calls) else None
+    itself = isinstance(root, ast.Attribute) and isinstance(root.value, ast.Name) and root.value.id == name
+    return statement if itself and isinstance(statement.targets[0], ast.Name) else None
+
+
+def _operation_names(statement: ast.Assign) -> tuple[str, ...]:
+    return tuple(node_lookup.called_name(c) for c in node_lookup.chain_calls(statement.value))
+
+
 DATASET_MAKERS = frozenset(
     "from_tensor_slices from_tensors from_generator range counter zip list_files random sample_from_datasets "
     "choose_from_datasets load".split()
@@ -228,11 +268,7 @@ def last_assignment(source: Source, name: ast.Name, place: ast.AST) -> ast.expr 
             if name.id in scope_names.bound_names(earlier):
                 return _value_assigned(_binding_within(earlier, name.id), name.id)
         again = isinstance(parent, (ast.For, ast.While)) and name.id in scope_names.bound_names(parent)
-        if (
-            again
-            and isinstance(parent, ast.stmt)
-            and branch_operations.repeated_operation(parent, name.id) is not statement
-        ):
+        if again and isinstance(parent, ast.stmt) and repeated_operation(parent, name.id) is not statement:
             return None
         if not isinstance(parent, ast.stmt) or isinstance(parent, (ast.FunctionDef, ast.AsyncFunctionDef)):
             break
@@ -264,7 +300,7 @@ def _binding_within(statement: ast.stmt, name: str) -> ast.stmt:
     """
     while isinstance(statement, (ast.With, ast.AsyncWith, ast.For, ast.If)):
         if isinstance(statement, (ast.For, ast.If)):
-            return branch_operations.repeated_operation(statement, name) or statement
+            return repeated_operation(statement, name) or statement
         inner = [s for s in statement.body if name in scope_names.bound_names(s)]
         if not inner:
             break  # the block's head binds it

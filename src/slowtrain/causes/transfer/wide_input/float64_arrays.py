@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 
 from slowtrain.script.navigation import call_index, node_lookup
-from slowtrain.script.pipelines import element_sizes, interpreted_datasets, training_pipelines, whole_pipelines
+from slowtrain.script.pipelines import element_sizes, interpreted_datasets, whole_pipelines
 from slowtrain.script.text.source_file import Source
 
 MIN_ELEMENT_NUMBERS = 16  # of an element, assumed: for fewer, the start of a copy costs more than its bytes
@@ -19,7 +19,7 @@ def arrays_made_here(source: Source) -> Iterator[ast.expr]:
     """Arrays given to ``from_tensor_slices`` that are float64, if no map changes their type."""
     if not whole_pipelines.pipelines_of(source):
         return
-    trained = set(training_pipelines.training_chains(source))
+    trained = set(whole_pipelines.training_chains(source))
     if call_index.index_of(source).called("set_floatx", "set_dtype_policy"):
         return
     seen: set[ast.expr] = set()

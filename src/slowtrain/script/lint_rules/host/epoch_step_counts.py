@@ -19,7 +19,7 @@ from slowtrain.script.navigation import (
     node_lookup,
     scope_names,
 )
-from slowtrain.script.pipelines import dataset_chains, training_pipelines
+from slowtrain.script.pipelines import dataset_chains, whole_pipelines
 from slowtrain.script.text import syntax_tree
 from slowtrain.script.text.source_file import Source
 
@@ -189,7 +189,7 @@ def _is_repeated_dataset(source: Source, repeat: ast.Call, data: ast.expr | None
             data = setting_origins.written_value(source, data)
         elif (
             isinstance(data, ast.Call)
-            and node_lookup.called_name(data) in training_pipelines.TRANSPARENT_CALLS
+            and node_lookup.called_name(data) in whole_pipelines.TRANSPARENT_CALLS
             and data.args
         ):
             data = data.args[0]

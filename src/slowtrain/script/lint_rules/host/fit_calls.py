@@ -18,7 +18,7 @@ from slowtrain.script.navigation import (
     scope_names,
     training_calls,
 )
-from slowtrain.script.pipelines import dataset_chains, interpreted_datasets, training_pipelines
+from slowtrain.script.pipelines import dataset_chains, interpreted_datasets, whole_pipelines
 from slowtrain.script.text import syntax_tree
 from slowtrain.script.text.source_file import Source
 
@@ -197,7 +197,7 @@ def tiny_batches(source: Source) -> Iterator[tuple[ast.expr, str, int, tuple[Edi
             continue
         yield from _too_small_batch(source, given, queries.shape_at(source, data), call.lineno)
     for flow in (
-        dict.fromkeys(training_pipelines.training_chains(source)) if call_index.index_of(source).called("batch") else ()
+        dict.fromkeys(whole_pipelines.training_chains(source)) if call_index.index_of(source).called("batch") else ()
     ):
         calls = [c for c in flow.calls if node_lookup.called_name(c) == "batch"]
         if (

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from slowtrain.script.interpreter.domain.abstract_values import Value
 from slowtrain.script.interpreter.domain.call_events import Event, Stage
 from slowtrain.script.lint_rules.input import repeated_work, shuffle_buffers, tiny_maps
-from slowtrain.script.pipelines import interpreted_datasets, map_work, training_pipelines, whole_pipelines
+from slowtrain.script.pipelines import interpreted_datasets, map_work, whole_pipelines
 from slowtrain.script.text.source_file import Source
 
 SCRIPT_KINDS = ("function", "method", "graph", "class", "partial", "object")
@@ -189,7 +189,7 @@ def _first_long_op(stage: Stage, names: tuple[str, ...]) -> str | None:
 def unprefetched_datasets(source: Source) -> Iterator[SlowStage]:
     """Find the last operations of data sets with work and without prefetching."""
     for one in interpreted_datasets.datasets_of(source):
-        working = [at for at, name in enumerate(one.names) if name in training_pipelines.WORKING_OPERATIONS]
+        working = [at for at, name in enumerate(one.names) if name in whole_pipelines.WORKING_OPERATIONS]
         if not working or {"prefetch", "cache", "apply"} & set(one.names[working[-1] :]):
             continue
         last = one.stages[-1]
