@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from slowtrain.script.interpreter.engine import queries
 from slowtrain.script.navigation import call_index, name_bindings, node_lookup, scope_names
-from slowtrain.script.pipelines import dataset_chains, map_work, whole_pipelines
+from slowtrain.script.pipelines import dataset_chains, whole_pipelines
 from slowtrain.script.properties import repeatable_functions
 from slowtrain.script.text import syntax_tree
 from slowtrain.script.text.source_file import Source
@@ -175,10 +175,10 @@ def _is_bound_in_loop(iteration: _Iteration, owner: ast.expr) -> bool:
     return any(isinstance(n, ast.Name) and n.id in bound and iteration.has_node(n) for n in syntax_tree.walk(owner))
 
 
-def _work_of_map(source: Source, call: ast.Call) -> map_work.Work | None:
+def _work_of_map(source: Source, call: ast.Call) -> whole_pipelines.Work | None:
     if node_lookup.called_name(call) != "map" or not dataset_chains.is_operation(call) or not call.args:
         return None
-    return map_work.function_work(source, call.args[0], call)
+    return whole_pipelines.function_work(source, call.args[0], call)
 
 
 # -- whether two iterations make the same elements
