@@ -7,14 +7,7 @@ import re
 from collections.abc import Iterator
 
 from slowtrain.script.fixes.models import finite_losses, model_settings
-from slowtrain.script.navigation import (
-    call_index,
-    name_bindings,
-    node_lookup,
-    scope_names,
-    statement_index,
-    training_calls,
-)
+from slowtrain.script.navigation import call_index, name_bindings, node_lookup, scope_names, training_calls
 from slowtrain.script.text import syntax_tree
 from slowtrain.script.text.source_file import Source
 
@@ -244,7 +237,7 @@ def vanishing_constants(source: Source) -> Iterator[ast.expr]:
     if source.words.isdisjoint({"cast", *DTYPE_SETTERS}) or not _HALF.search(source.text):
         return
     half = any(_cast_dtype(c) == "float16" for c in call_index.index_of(source).called(*DTYPE_SETTERS))
-    inside = statement_index.statements_of(source)
+    inside = node_lookup.statements_of(source)
     nodes = (node for one in inside.at(_small_number_positions(source)) for node in inside.own(one))
     for node in nodes:
         if not isinstance(node, ast.BinOp) or not isinstance(node.op, ast.Add):
