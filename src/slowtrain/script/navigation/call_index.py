@@ -91,3 +91,17 @@ def operation_range(call: ast.Call) -> tuple[tuple[int, int], tuple[int, int]]:
         return edits.node_start(call), edits.node_end(call)
     line, column = edits.node_end(call.func)
     return (line, column - len(call.func.attr.encode())), edits.node_end(call)
+
+
+TRAINING_CALLS = ("fit", "fit_generator", "train_on_batch", "GradientTape", "minimize")
+
+
+def takes_training_steps(source: Source) -> bool:
+    """Whether the file calls something that takes training steps."""
+    return bool(index_of(source).called(*TRAINING_CALLS))
+
+
+def is_compiled_loss(source: Source, name: str) -> bool:
+    """Whether ``compile()`` receives the function of this name as its loss."""
+    given = (node_lookup.argument_value(c, "loss", 1) for c in index_of(source).called("compile"))
+    return any(isinstance(one, ast.Name) and one.id == name for one in given)

@@ -12,7 +12,6 @@ from slowtrain.script.navigation import (
     name_bindings,
     node_lookup,
     scope_names,
-    training_calls,
 )
 from slowtrain.script.navigation.class_members import Function
 from slowtrain.script.text.source_file import FUNCTION_NODES, Source
@@ -49,7 +48,7 @@ def is_loss_function(source: Source, function: Function) -> bool:
     kind = node_lookup.parents_of(source).get(function)
     if isinstance(kind, ast.ClassDef):
         return function.name == "call" and any(scope_names.dotted_name(base).endswith("Loss") for base in kind.bases)
-    if training_calls.is_compiled_loss(source, function.name):
+    if call_index.is_compiled_loss(source, function.name):
         return True
     maker = node_lookup.enclosing_function(source, function)
     if maker is None or not any(_is_name(one, function.name) for one in scope_names.returned_values(maker)):

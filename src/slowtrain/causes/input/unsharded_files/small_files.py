@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from math import prod
 
 from slowtrain.script.interpreter.engine import queries
-from slowtrain.script.navigation import call_index, name_bindings, node_lookup, scope_names, training_calls
+from slowtrain.script.navigation import call_index, name_bindings, node_lookup, scope_names
 from slowtrain.script.pipelines import dataset_chains, element_sizes, whole_pipelines
 from slowtrain.script.text import syntax_tree
 from slowtrain.script.text.source_file import Source
@@ -102,7 +102,7 @@ class SmallFileWriter:
 
 def find_small_file_writers(source: Source) -> Iterator[SmallFileWriter]:
     """Calls that write a large number of files of few records, if the script trains on them without a cache."""
-    if WRITER not in source.text or not training_calls.takes_training_steps(source):
+    if WRITER not in source.text or not call_index.takes_training_steps(source):
         return
     reading = [f for f in whole_pipelines.pipelines_of(source) if _reads_records(f)]
     if not reading or any("cache" in f.names for f in reading):
