@@ -14,9 +14,9 @@ from slowtrain.script.interpreter.domain.call_events import Loop
 from slowtrain.script.interpreter.engine import interpreter, subscript_rules
 from slowtrain.script.interpreter.engine.interpreter import value_at
 from slowtrain.script.navigation import (
+    call_arguments,
     call_index,
     class_members,
-    higher_order_calls,
     name_bindings,
     node_lookup,
     scope_names,
@@ -258,7 +258,7 @@ def repeating_loop(source: Source, node: ast.AST, least: int, depth: int = 3) ->
         known = loop_turns(source, loop)
         if known is None or known >= least:
             return loop
-    for items in higher_order_calls.applied_items(source, node):
+    for items in call_arguments.applied_items(source, node):
         known = row_count_at(source, items)
         if known is None or known >= least:
             return items
