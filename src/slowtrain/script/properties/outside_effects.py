@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from slowtrain.script.navigation import module_files, name_bindings
+from slowtrain.script.navigation import name_bindings, project_files
 from slowtrain.script.text import syntax_tree
 from slowtrain.script.text.source_file import Source, read_source
 
@@ -132,7 +132,7 @@ def _call_effect(node: ast.Call, dotted: str, known: Mapping[str, str]) -> str:
     root, last = dotted.partition(".")[0], dotted.rpartition(".")[2]
     if root == "os" and last in OS_COMMANDS:
         return f"{dotted} starts other programs"
-    if dotted in CODE_LOADERS and not module_files.dynamic_import_name(node):
+    if dotted in CODE_LOADERS and not project_files.dynamic_import_name(node):
         return f"{dotted} runs code that could not be read beforehand"
     if last in WRITER_FUNCTIONS and WRITER_FUNCTIONS[last][0] == root:
         return f"{last}: {WRITER_FUNCTIONS[last][1]}"
@@ -181,11 +181,11 @@ def project_sources(script: str) -> Iterator[Source]:
     """The script and the user's own files that it imports, directly or not."""
     first = Path(script).resolve()
     first = first / "__main__.py" if first.is_dir() else first
-    folders, todo, seen = module_files.search_folders(first), [first], set[Path]()
+    folders, todo, seen = project_files.search_folders(first), [first], set[Path]()
     while todo and len(seen) < MAX_PROJECT_FILES:
         path = todo.pop(0)
         source = read_source(str(path)) if path not in seen else None
         seen.add(path)
         if source is not None:
             yield source
-            todo += module_files.imported_files(source, folders)
+            todo += project_files.imported_files(source, folders)

@@ -14,7 +14,7 @@ from slowtrain.script.interpreter.domain import operators
 from slowtrain.script.interpreter.domain.abstract_values import CallArgs, Value, constant_value, join_values
 from slowtrain.script.interpreter.domain.run_context import BudgetSpent, RunContext, Scope
 from slowtrain.script.interpreter.engine import statement_rules
-from slowtrain.script.navigation import call_index, imported_functions, importing_scripts
+from slowtrain.script.navigation import call_index, imported_functions, project_files
 from slowtrain.script.text import syntax_tree
 from slowtrain.script.text.source_file import Source
 
@@ -34,7 +34,7 @@ def is_training_file(source: Source) -> bool:
     """Whether a file trains, or makes data sets that another file may train on. Most files do neither."""
     if call_index.index_of(source).called(*TRAINING_CALLS) or statement_rules.starts_graph_program(source):
         return True
-    return any(word in source.text for word in DATASET_MAKERS) and bool(importing_scripts.scripts_importing(source))
+    return any(word in source.text for word in DATASET_MAKERS) and bool(project_files.scripts_importing(source))
 
 
 def run_script(machine: RunContext) -> None:
@@ -47,7 +47,7 @@ def run_script(machine: RunContext) -> None:
     machine.block(source.tree.body, scope)
     every = (made.node for _, _, made in _module_functions(scope))
     if _mentions_training(source, [node for node in every if node is not None and node not in machine.ran]):
-        for driver in importing_scripts.scripts_importing(source):
+        for driver in project_files.scripts_importing(source):
             _run_importing_script(machine, driver)
     traced = _called_in_graphs(scope)
     for kind, function, made in _module_functions(scope):
