@@ -1,4 +1,4 @@
-"""A file's statements in the order of the text, and from one node to another: calls at a line, what is around a node."""
+"""A file's statements in the order of the text, and lookup from one node to another."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the modules of a project are, found as Python finds them without importing any, and which scripts import a file."""
+"""Files of a project, found without importing any: where its modules are, and which scripts import a file."""
 
 from __future__ import annotations
 
