@@ -1,4 +1,4 @@
-"""Effects of a script that a probe cannot contain: other programs, databases, services, libraries that write files."""
+"""Effects that a probe cannot contain (other programs, databases, services), and code that a reading does not reach."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import ast
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from slowtrain.script.navigation import name_bindings, project_files
+from slowtrain.script.navigation import call_index, name_bindings, project_files
 from slowtrain.script.text import syntax_tree
-from slowtrain.script.text.source_file import Source, read_source
+from slowtrain.script.text.source_file import FUNCTION_NODES, Source, read_source
 
 MAX_PROJECT_FILES = 200  # files of one project that are read; takes a few seconds
 
@@ -189,3 +189,37 @@ def project_sources(script: str) -> Iterator[Source]:
         if source is not None:
             yield source
             todo += project_files.imported_files(source, folders)
+
+
+EXECUTING_BUILTINS = ("exec", "eval")
+# Keywords of Keras's fit only; a scaler's or an estimator's fit trains no network.
+KERAS_FIT_KEYWORDS = frozenset(
+    {"epochs", "initial_epoch", "steps_per_epoch", "validation_data", "batch_size", "callbacks"}
+)
+
+
+def executed_texts(source: Source) -> Iterator[tuple[int, str]]:
+    """Line and name of each call of Python's ``exec`` and ``eval``."""
+    calls = [c for c in call_index.index_of(source).called(*EXECUTING_BUILTINS) if isinstance(c.func, ast.Name)]
+    own = set(_defined_names(source)) if calls else set[str]()
+    for call in calls:
+        if isinstance(call.func, ast.Name) and call.func.id not in own:
+            yield call.lineno, call.func.id
+
+
+def _defined_names(source: Source) -> Iterator[str]:
+    """Names that the file itself binds: a user's function called ``eval`` executes no text."""
+    for node in syntax_tree.walk(source.tree):
+        if isinstance(node, FUNCTION_NODES):
+            yield node.name
+        elif isinstance(node, ast.alias):
+            yield node.asname or node.name
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            yield node.id
+
+
+def keras_fit_calls(source: Source) -> list[ast.Call]:
+    """Calls of Keras's ``fit``."""
+    return [
+        c for c in call_index.index_of(source).called("fit") if any(k.arg in KERAS_FIT_KEYWORDS for k in c.keywords)
+    ]
