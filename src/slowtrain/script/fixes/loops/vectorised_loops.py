@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from slowtrain.model import Edit
-from slowtrain.script.evaluators import array_ranks
-from slowtrain.script.evaluators.array_ranks import SCALAR
 from slowtrain.script.fixes.loops import array_comprehensions, array_expressions
 from slowtrain.script.fixes.loops.array_comprehensions import VectorisedCode
 from slowtrain.script.fixes.loops.array_expressions import ArrayText, ArrayTranslator, LoopAxis, UntranslatableError
+from slowtrain.script.interpreter.engine import queries
+from slowtrain.script.interpreter.engine.queries import SCALAR
 from slowtrain.script.navigation import call_arguments, node_lookup, scope_names
 from slowtrain.script.text import edits, syntax_tree
 from slowtrain.script.text.source_file import Source
@@ -161,9 +161,9 @@ class _LoopTranslator:
             value = ArrayText(row.text, (row.rank[0], row.rank[1] - 1), atom=True)
             self.translator.axes.append(LoopAxis(index, "0", f"{row.text}.shape[{len(self.translator.axes)}]"))
         else:
-            if self.translator.axes or not isinstance(over, ast.Name) or not array_ranks.is_array(self.source, over):
+            if self.translator.axes or not isinstance(over, ast.Name) or not queries.is_array(self.source, over):
                 raise UntranslatableError("items of something else than an array")
-            found = array_ranks.array_rank(self.source, over)
+            found = queries.array_rank(self.source, over)
             if found is None:
                 raise UntranslatableError("items of unknown rank")
             value = ArrayText(over.id, (found[0], found[1] - 1), atom=True)
