@@ -5,8 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable
 
-from slowtrain.script.evaluators import setting_origins
-from slowtrain.script.navigation import name_bindings
+from slowtrain.script.navigation import name_bindings, setting_origins
 from slowtrain.script.navigation import node_lookup as find
 from slowtrain.script.text import syntax_tree
 from slowtrain.script.text.source_file import Source

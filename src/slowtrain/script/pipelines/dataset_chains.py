@@ -11,8 +11,14 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from slowtrain.script.evaluators import setting_origins
-from slowtrain.script.navigation import call_index, imported_functions, name_bindings, node_lookup, scope_names
+from slowtrain.script.navigation import (
+    call_index,
+    imported_functions,
+    name_bindings,
+    node_lookup,
+    scope_names,
+    setting_origins,
+)
 from slowtrain.script.text import edits, syntax_tree
 from slowtrain.script.text.source_file import Source, cache_recent
 

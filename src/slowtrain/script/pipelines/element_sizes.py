@@ -6,10 +6,9 @@ import ast
 from dataclasses import dataclass
 from math import prod
 
-from slowtrain.script.evaluators import setting_origins
 from slowtrain.script.interpreter.engine import queries
 from slowtrain.script.interpreter.library import data_calls
-from slowtrain.script.navigation import call_index, name_bindings, node_lookup, scope_names
+from slowtrain.script.navigation import call_index, name_bindings, node_lookup, scope_names, setting_origins
 from slowtrain.script.pipelines import dataset_chains, whole_pipelines
 from slowtrain.script.text import syntax_tree
 from slowtrain.script.text.source_file import Source

@@ -6,8 +6,7 @@ import ast
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from slowtrain.script.evaluators import setting_origins
-from slowtrain.script.navigation import call_index, imported_functions, node_lookup, scope_names
+from slowtrain.script.navigation import call_index, imported_functions, node_lookup, scope_names, setting_origins
 from slowtrain.script.pipelines import dataset_chains
 from slowtrain.script.properties import repeatable_functions
 from slowtrain.script.text import syntax_tree

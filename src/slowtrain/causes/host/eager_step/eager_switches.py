@@ -7,8 +7,7 @@ from collections.abc import Sequence
 
 from slowtrain.causes.host.eager_step.fix import body_without_docstring, tensorflow_name
 from slowtrain.model import Edit
-from slowtrain.script.evaluators import setting_origins
-from slowtrain.script.navigation import node_lookup, scope_names
+from slowtrain.script.navigation import node_lookup, scope_names, setting_origins
 from slowtrain.script.properties import graph_obstacles
 from slowtrain.script.text import edits, syntax_tree
 from slowtrain.script.text.source_file import Source

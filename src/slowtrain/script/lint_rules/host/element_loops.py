@@ -7,13 +7,12 @@ import re
 from collections.abc import Iterator
 from math import prod
 
-from slowtrain.script.evaluators import setting_origins
 from slowtrain.script.fixes.loops import array_comprehensions, vectorised_loops
 from slowtrain.script.interpreter.domain import operators
 from slowtrain.script.interpreter.engine import interpreter, queries
 from slowtrain.script.interpreter.library import framework_calls
 from slowtrain.script.lint_rules.host import scatter_loops
-from slowtrain.script.navigation import call_index, name_bindings, node_lookup, scope_names
+from slowtrain.script.navigation import call_index, name_bindings, node_lookup, scope_names, setting_origins
 from slowtrain.script.text import edits, syntax_tree
 from slowtrain.script.text.source_file import Source
 

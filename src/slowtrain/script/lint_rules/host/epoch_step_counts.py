@@ -6,9 +6,6 @@ import ast
 import re
 from collections.abc import Iterator
 
-from slowtrain.script.evaluators import (
-    setting_origins,
-)
 from slowtrain.script.fixes.models import keras_calls
 from slowtrain.script.interpreter.engine import queries
 from slowtrain.script.navigation import (
@@ -18,6 +15,7 @@ from slowtrain.script.navigation import (
     name_bindings,
     node_lookup,
     scope_names,
+    setting_origins,
 )
 from slowtrain.script.pipelines import dataset_chains, whole_pipelines
 from slowtrain.script.text import syntax_tree

@@ -7,11 +7,10 @@ from collections.abc import Iterator, Sequence
 from math import ceil
 
 from slowtrain.model import Edit
-from slowtrain.script.evaluators import setting_origins
 from slowtrain.script.fixes.models import batch_sizes, keras_calls
 from slowtrain.script.interpreter.domain.abstract_values import Shape
 from slowtrain.script.interpreter.engine import queries
-from slowtrain.script.navigation import call_index, name_bindings, node_lookup, scope_names
+from slowtrain.script.navigation import call_index, name_bindings, node_lookup, scope_names, setting_origins
 from slowtrain.script.pipelines import dataset_chains, interpreted_datasets, whole_pipelines
 from slowtrain.script.text import syntax_tree
 from slowtrain.script.text.source_file import Source

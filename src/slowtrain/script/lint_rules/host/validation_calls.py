@@ -7,13 +7,19 @@ from collections.abc import Iterator
 from math import ceil
 
 from slowtrain.model import Edit
-from slowtrain.script.evaluators import setting_origins
 from slowtrain.script.fixes.models import keras_calls
 from slowtrain.script.interpreter.domain.abstract_values import UNKNOWN
 from slowtrain.script.interpreter.engine import interpreter, queries
 from slowtrain.script.lint_rules.compute import recurrent_layers
 from slowtrain.script.lint_rules.host import fit_calls
-from slowtrain.script.navigation import call_index, class_members, name_bindings, node_lookup, scope_names
+from slowtrain.script.navigation import (
+    call_index,
+    class_members,
+    name_bindings,
+    node_lookup,
+    scope_names,
+    setting_origins,
+)
 from slowtrain.script.pipelines import dataset_chains
 from slowtrain.script.text import syntax_tree
 from slowtrain.script.text.source_file import Source

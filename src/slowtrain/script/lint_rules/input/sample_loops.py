@@ -9,9 +9,8 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from slowtrain.script.evaluators import setting_origins
 from slowtrain.script.interpreter.engine import queries
-from slowtrain.script.navigation import class_members, name_bindings, node_lookup, scope_names
+from slowtrain.script.navigation import class_members, name_bindings, node_lookup, scope_names, setting_origins
 from slowtrain.script.pipelines import whole_pipelines
 from slowtrain.script.text import syntax_tree
 from slowtrain.script.text.source_file import FILE_READERS, Source

@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from math import prod
 
-from slowtrain.script.evaluators import setting_origins
 from slowtrain.script.interpreter.engine import queries
 from slowtrain.script.lint_rules.input import sample_loops
 from slowtrain.script.navigation import (
@@ -20,6 +19,7 @@ from slowtrain.script.navigation import (
     name_bindings,
     node_lookup,
     scope_names,
+    setting_origins,
 )
 from slowtrain.script.pipelines import dataset_chains, element_sizes, whole_pipelines
 from slowtrain.script.properties import handwritten_steps
