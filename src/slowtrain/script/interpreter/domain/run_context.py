@@ -67,8 +67,9 @@ class RunContext:
     code runs.
     """
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: Source, recast: frozenset[ast.expr] = frozenset()) -> None:
         self.main = self.source = source
+        self.recast = recast  # values of the examined file that an edit makes float32
         self.events: list[Event] = []
         self.loops: list[Loop] = []
         self.rare: list[frozenset[int]] = []

@@ -17,6 +17,7 @@ from slowtrain.script.interpreter.domain.abstract_values import (
     UNKNOWN,
     CallArgs,
     Value,
+    as_float32,
     join_two,
     join_values,
 )
@@ -45,9 +46,12 @@ def project_events(source: Source) -> tuple[Event, ...]:
     return _interpret_file(source).every
 
 
-def value_at(source: Source, node: ast.expr) -> Value:
-    """The value of an expression in all its executions; with unknown arguments if no code runs its function."""
-    machine = _interpret_file(source)
+def value_at(source: Source, node: ast.expr, recast: frozenset[ast.expr] = frozenset()) -> Value:
+    """The value of an expression in all its executions; with unknown arguments if no code runs its function.
+
+    ``recast``: arrays and names of dtypes that an edit makes float32.
+    """
+    machine = _interpret_file(source, recast) if recast else _interpret_file(source)
     if node not in machine.values:
         project_modules.run_top_level(machine)
         function = node_lookup.outermost_function(source, node)
@@ -67,8 +71,8 @@ def producing_expression(source: Source, held: Value) -> ast.expr | None:
 
 
 @cache_recent(4, ended=lambda machine: machine.end())
-def _interpret_file(source: Source) -> Interpreter:
-    machine = Interpreter(source)
+def _interpret_file(source: Source, recast: frozenset[ast.expr] = frozenset()) -> Interpreter:
+    machine = Interpreter(source, recast)
     if not project_modules.is_training_file(source):
         return machine
     with suppress(BudgetSpent, RecursionError):
@@ -109,6 +113,8 @@ class Interpreter(RunContext):
             return UNKNOWN
         does = expression_rules.EXPRESSION_RULES.get(node.__class__, expression_rules.other_expression)
         found = does(self, node, scope)
+        if node in self.recast:
+            found = as_float32(found)
         if not self.silent and self.source is self.main:
             before = self.values.get(node)
             self.values[node] = found if before is None else join_two(before, found)

@@ -125,6 +125,8 @@ def _assign(machine: RunContext, node: Any, scope: Scope) -> None:
 def _augment(machine: RunContext, node: ast.AugAssign, scope: Scope) -> None:
     before = machine.value(_as_load(node.target), scope)
     value = operators.arithmetic_result(node.op, before, machine.value(node.value, scope))
+    if value.kind == "array":  # it is changed in place, and keeps its dtype
+        value = value.with_fields(dtype=before.dtype if before.kind != "number" else value.dtype)
     depth = len(machine.loops)
     if isinstance(node.target, ast.Name):
         depth = scope.elsewhere.get(node.target.id, scope).depths.get(node.target.id, 0)

@@ -16,7 +16,7 @@ from slowtrain.script.interpreter.domain.abstract_values import (
 )
 from slowtrain.script.interpreter.domain.run_context import RunContext
 
-INTEGER_DRAWS = frozenset({"integers", "randint", "permutation", "choice"})
+INTEGER_DRAWS = frozenset("integers randint random_integers permutation choice poisson binomial geometric".split())
 PYTHON_INTEGER_DRAWS = frozenset({"randint", "randrange", "getrandbits"})
 SCALAR_DRAWS = frozenset(
     "random uniform normal standard_normal gamma beta exponential lognormal".split()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import prod
 
 from slowtrain.script.interpreter.domain import operators, shape_rules
@@ -14,6 +15,7 @@ from slowtrain.script.interpreter.domain.abstract_values import (
     Value,
     constant_value,
     dtype_name,
+    floating_dtype,
     join_values,
     number_value,
     promoted_dtype,
@@ -31,6 +33,11 @@ BUILTIN_NAMES = frozenset(
 VECTORIZED_NAME = "numpy.vectorize.made"  # called per element
 SHAPED_MAKERS = frozenset({"zeros", "ones", "empty", "full"})
 SPLITTING_FUNCTIONS = frozenset({"split", "unstack"})  # give a list of tensors
+FLOAT_FUNCTIONS = frozenset(
+    "exp log log2 log10 log1p expm1 sqrt sin cos tan tanh sinh cosh arctan arctan2 arcsin arccos mean std var average "
+    "median percentile quantile true_divide divide hypot sinc".split()
+)
+BOOL_FUNCTIONS = frozenset("isnan isfinite isinf equal not_equal greater greater_equal less less_equal".split())
 FLOAT_MAKERS = frozenset({"zeros", "ones", "linear_to_mel_weight_matrix"})  # without a dtype argument
 INTEGER_FUNCTIONS = data_calls.INTEGER_DRAWS | frozenset(
     "randrange argmax argmin argsort argpartition argwhere flatnonzero nonzero digitize bincount arange "
@@ -142,10 +149,13 @@ def _numpy_call(machine: RunContext, name: str, given: CallArgs) -> Value:
     named = dtype_name(given.get("dtype")) or next(
         (d for a in given.args[1:] if (d := dtype_name(a)) in DTYPE_NAMES), ""
     )
-    if last in SHAPED_MAKERS or last in ("arange", "linspace", "eye"):
+    if last in SHAPED_MAKERS or last in ("arange", "linspace", "logspace", "geomspace", "eye", "identity"):
         shape = given.get("shape", 0)
         moving = _varying_shape_loops(shape) if last in SHAPED_MAKERS else given.varies
-        usual = "int64" if last == "arange" and not any(a.name == "float" for a in given.args) else "float64"
+        counted = not any(a.name == "float" for a in given.args)
+        usual = "int64" if last == "arange" and counted else "float64"
+        if last == "full":
+            usual = _literal_dtype([given.get("fill_value", 1)])
         wide = shape_argument(shape) if last in SHAPED_MAKERS else None
         return Value("array", varies=given.varies, ragged=moving | given.ragged, dtype=named or usual, shape=wide,
                      born=machine.born())  # fmt: skip
@@ -158,20 +168,34 @@ def _numpy_call(machine: RunContext, name: str, given: CallArgs) -> Value:
         )
     if last in DTYPE_NAMES or last in DTYPE_ALIASES:
         return Value("array", varies=given.varies, ragged=given.ragged, dtype=DTYPE_ALIASES.get(last, last))
-    inside = [i for a in given.args for i in a.inside(2)]
-    kept = named or promoted_dtype(*arrays)
-    if not kept and last in ("array", "asarray", "stack", "concatenate", "vstack", "hstack"):
-        held = {i.dtype for i in inside if i.kind in ("array", "tensor")}
-        kept = next(iter(held)) if len(held) == 1 else ""
+    kept = "int64" if last in INTEGER_FUNCTIONS else _numpy_dtype(last, named or promoted_dtype(*arrays), given)
     like = (
         given.args[SIZE_ARGUMENT_POSITIONS[last] : SIZE_ARGUMENT_POSITIONS[last] + 1]
         if last in SIZE_ARGUMENT_POSITIONS
         else []
     )
     return Value("array", varies=given.varying_inside, ragged=like[0].ragged if like else given.ragged,
-    born=machine.born(),
-                 dtype="int64" if last in INTEGER_FUNCTIONS else kept,
+    born=machine.born(), dtype=kept,
                  shape=like[0].shape if like else None)  # fmt: skip
+
+
+def _numpy_dtype(last: str, known: str, given: CallArgs) -> str:
+    """The dtype of a function's result. ``known``: the one that is named, or that of arithmetic with its arguments."""
+    inside = [i for a in given.args for i in a.inside(2)]
+    if not known and last in ("array", "asarray", "stack", "concatenate", "vstack", "hstack"):
+        held = {i.dtype for i in inside if i.kind in ("array", "tensor")}
+        known = next(iter(held)) if len(held) == 1 else "" if held else _literal_dtype(inside)
+    if last in ("loadtxt", "genfromtxt"):
+        return known or "float64"
+    return "bool" if last in BOOL_FUNCTIONS else floating_dtype(known) if last in FLOAT_FUNCTIONS else known
+
+
+def _literal_dtype(inside: Sequence[Value]) -> str:
+    """The dtype of an array of Python numbers; "" if one of them is unknown."""
+    names = {one.name if one.kind == "number" else "" for one in inside if one.kind not in ("list", "tuple")}
+    if not names or not names <= {"int", "float", "bool", "few"}:
+        return ""
+    return "float64" if "float" in names else "bool" if names == {"bool"} else "int64"
 
 
 def _varying_shape_loops(shape: Value) -> frozenset[int]:
@@ -304,7 +328,8 @@ def _array_method(machine: RunContext, on: Value, name: str, given: CallArgs) ->
         return number_value(real, varies)
     if name == "tobytes":
         return python_builtins.array_bytes(on)
-    return on.with_fields(varies=varies, node=None, dtype="int64" if name in INTEGER_FUNCTIONS else on.dtype,
+    kept = floating_dtype(on.dtype) if name in ("mean", "std", "var") else on.dtype
+    return on.with_fields(varies=varies, node=None, dtype="int64" if name in INTEGER_FUNCTIONS else kept,
                     shape=shape_rules.method_shape(on.shape, name, given))  # fmt: skip
 
 
