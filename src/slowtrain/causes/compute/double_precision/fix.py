@@ -29,7 +29,7 @@ FORMAT_NEUTRAL_CALLS = frozenset(
     "hist scatter imshow axvline legend".split()
 )
 TENSOR_MAKERS = frozenset(f"tensorflow.{name}" for name in ("constant", "convert_to_tensor", "Variable"))
-MAX_CASTS = 8
+MAX_CASTS = 32
 PYTHON_OPS = frozenset({"numpy_function", "py_function"})  # their formats are given separately from their data
 
 
@@ -44,17 +44,15 @@ def single_precision_edits(source: Source) -> tuple[Edit, ...]:
     recast, casts = set(named), list[Edit]()
     for _ in range(MAX_CASTS):  # a cast array makes the arrays computed from it float32 as well
         known = frozenset(recast)
-        found = [node for node, _ in handed_over if node not in known and _format_at(source, node, known) == DOUBLE]
-        value = _first_double_value(source, found, known)
-        if value is None:
+        found = [one for one in handed_over if one[0] not in known and _format_at(source, one[0], known) == DOUBLE]
+        cast = _first_cast(source, found, known)
+        if cast is None:
             break
+        value, holder = cast
         recast.add(value)
-        casts += edits.append_to_chain(source, value, '.astype("float32")')
+        casts += _cast_edits(source, value, holder)
     for node, holder in handed_over:
-        kind = _format_at(source, node, frozenset(recast)) if node not in recast else SINGLE
-        if kind == DOUBLE:
-            casts += _cast_edits(source, node, holder)
-        elif kind is None and _is_boundary(source, holder):
+        if node not in recast and _is_boundary(source, holder) and _format_at(source, node, frozenset(recast)) is None:
             return ()
     return (*(edits.replace_node(source, node, text) for node, text in named.items()), *casts)
 
@@ -170,23 +168,30 @@ def _takes_arrays(source: Source, call: ast.Call) -> bool:
         or last in CONVERTING_METHODS
     ):
         return False
-    if isinstance(call.func, ast.Attribute) and not name and value_at(source, call.func.value).kind == "array":
-        return False  # a method of an array
+    owner = value_at(source, call.func.value) if isinstance(call.func, ast.Attribute) and not name else None
+    if owner is not None and (owner.kind == "array" or owner.name.startswith("numpy.random.")):
+        return False  # a method of an array, or of a generator of random numbers
     return last not in ("default_rng", "RandomState", "seed", "astype")
 
 
-def _first_double_value(source: Source, handed_over: list[ast.expr], recast: frozenset[ast.expr]) -> ast.expr | None:
-    """The first assignment of a float64 array that one of the names among ``handed_over`` gets its value from."""
-    found: list[ast.expr] = []
-    for node in handed_over:
+def _first_cast(
+    source: Source, handed_over: list[tuple[ast.expr, ast.AST]], recast: frozenset[ast.expr]
+) -> tuple[ast.expr, ast.AST | None] | None:
+    """The first float64 array to cast: one that is assigned to a name among ``handed_over``, or handed over itself."""
+    found: list[tuple[ast.expr, ast.AST | None]] = []
+    for node, holder in handed_over:
         base: ast.expr = node
         while isinstance(base, (ast.Subscript, ast.Starred)):
             base = base.value
         given = _assigned_values(source, base) if isinstance(base, ast.Name) else []
-        arrays = [v for v in given if not isinstance(v, ast.Name) and v not in recast]
-        values = ((v, value_at(source, v, recast)) for v in arrays)
-        found += [v for v, held in values if held.kind == "array" and held.dtype == "float64"]
-    return min(found, key=edits.node_start, default=None)
+        arrays = [v for v in given if not isinstance(v, ast.Name) and v not in recast and _is_double(source, v, recast)]
+        found += [(v, None) for v in arrays] or [(node, holder)]
+    return min(found, key=lambda one: edits.node_start(one[0]), default=None)
+
+
+def _is_double(source: Source, node: ast.expr, recast: frozenset[ast.expr]) -> bool:
+    value = value_at(source, node, recast)
+    return value.kind == "array" and value.dtype == "float64"
 
 
 def _assigned_values(source: Source, name: ast.Name) -> list[ast.expr]:
@@ -201,7 +206,7 @@ def _assigned_values(source: Source, name: ast.Name) -> list[ast.expr]:
     return found
 
 
-def _cast_edits(source: Source, node: ast.expr, holder: ast.AST) -> list[Edit]:
+def _cast_edits(source: Source, node: ast.expr, holder: ast.AST | None) -> list[Edit]:
     """A cast of the array where it is handed over."""
     typed = isinstance(holder, ast.Call) and name_bindings.qualified_name(source, holder.func) in TENSOR_MAKERS
     if typed and isinstance(holder, ast.Call) and find.argument_value(holder, "dtype") is not None:

@@ -37,6 +37,7 @@ FLOAT_FUNCTIONS = frozenset(
     "exp log log2 log10 log1p expm1 sqrt sin cos tan tanh sinh cosh arctan arctan2 arcsin arccos mean std var average "
     "median percentile quantile true_divide divide hypot sinc".split()
 )
+ARRAY_JOINERS = frozenset("array asarray stack concatenate vstack hstack dstack column_stack".split())
 BOOL_FUNCTIONS = frozenset("isnan isfinite isinf equal not_equal greater greater_equal less less_equal".split())
 FLOAT_MAKERS = frozenset({"zeros", "ones", "linear_to_mel_weight_matrix"})  # without a dtype argument
 INTEGER_FUNCTIONS = data_calls.INTEGER_DRAWS | frozenset(
@@ -182,7 +183,7 @@ def _numpy_call(machine: RunContext, name: str, given: CallArgs) -> Value:
 def _numpy_dtype(last: str, known: str, given: CallArgs) -> str:
     """The dtype of a function's result. ``known``: the one that is named, or that of arithmetic with its arguments."""
     inside = [i for a in given.args for i in a.inside(2)]
-    if not known and last in ("array", "asarray", "stack", "concatenate", "vstack", "hstack"):
+    if not known and last in ARRAY_JOINERS:
         held = {i.dtype for i in inside if i.kind in ("array", "tensor")}
         known = next(iter(held)) if len(held) == 1 else "" if held else _literal_dtype(inside)
     if last in ("loadtxt", "genfromtxt"):

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from slowtrain.script.fixes.input import dataset_edits
+from slowtrain.script.interpreter.engine import queries
 from slowtrain.script.navigation import call_index, name_bindings, node_lookup
 from slowtrain.script.pipelines import dataset_chains, element_sizes, whole_pipelines
 from slowtrain.script.text.source_file import Source
@@ -70,7 +71,7 @@ def _movable_maps(flow: dataset_chains.DatasetChain, call: ast.Call) -> list[ast
 
 def _buffer_elements(source: Source, flow: dataset_chains.DatasetChain, size: ast.expr | None) -> int | None:
     """Return the number of elements of the buffer, limited by the data set."""
-    asked = element_sizes.int_behind_name(source, size) if size is not None else None
+    asked = queries.int_at(source, size) if size is not None else None
     there = element_sizes.element_count(source, flow)
     if asked is None or asked < 0:
         return None
