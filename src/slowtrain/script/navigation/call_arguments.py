@@ -68,8 +68,10 @@ def applied_items(source: Source, node: ast.AST) -> Iterator[ast.expr]:
 
 def function_references(source: Source, function: ast.FunctionDef | ast.AsyncFunctionDef) -> list[ast.expr]:
     """Where a function of the file is named and not called; empty if the name is ambiguous."""
-    method = isinstance(node_lookup.parents_of(source).get(function), ast.ClassDef)
-    if not method and node_lookup.function_named(source, function.name) is not function:
+    if (
+        not class_members.is_method(source, function)
+        and node_lookup.function_named(source, function.name) is not function
+    ):
         return []
     return class_members.uncalled_references(source, function)
 

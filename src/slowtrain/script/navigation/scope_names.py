@@ -180,8 +180,14 @@ def resolved_name(source: Source, node: ast.AST) -> str:
 
 
 def module_alias(source: Source, module: str) -> str:
-    """The name by which the file imports a module, e.g. ``tf``; "" if it does not."""
-    return next((name for name, meant in import_aliases(source).items() if meant == module), "")
+    """The name by which the file imports a module at its top level, e.g. ``tf``; "" if it does not."""
+    every = (alias for node in source.tree.body if isinstance(node, ast.Import) for alias in node.names)
+    return next((alias.asname or alias.name for alias in every if alias.name == module), "")
+
+
+def is_name(node: ast.AST, name: str) -> bool:
+    """Whether a node is this name."""
+    return isinstance(node, ast.Name) and node.id == name
 
 
 @cache_recent(16)

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from slowtrain.script.navigation import (
     call_index,
+    class_members,
     imported_functions,
     name_bindings,
     node_lookup,
@@ -255,9 +256,9 @@ def _function_stands_at(source: Source, call: ast.Call, line: int) -> bool:
 def _single_return(source: Source, call: ast.Call) -> ast.expr | None:
     """The value of the only ``return`` of this file's function or method that ``call`` calls."""
     function = node_lookup.function_named(source, node_lookup.called_name(call), call)
-    if function is None or isinstance(call.func, ast.Attribute) != _is_method(source, function):
+    if function is None or isinstance(call.func, ast.Attribute) != class_members.is_method(source, function):
         return None
-    if function.decorator_list and not (_is_method(source, function) and _is_static(function)):
+    if function.decorator_list and not (class_members.is_method(source, function) and _is_static(function)):
         return None
     found = [n.value for n in scope_names.nodes_in_scope(scope_names.scope_body(function)) if isinstance(n, ast.Return)]
     return found[0] if len(found) == 1 else None
@@ -332,10 +333,6 @@ def _value_assigned(statement: ast.AST, name: str) -> ast.expr | None:
     return None
 
 
-def _is_method(source: Source, function: ast.FunctionDef) -> bool:
-    return isinstance(node_lookup.parents_of(source).get(function), ast.ClassDef)
-
-
 def _is_static(function: ast.FunctionDef) -> bool:
     """Whether a method is static."""
     return [scope_names.dotted_name(d) for d in function.decorator_list] == ["staticmethod"]
@@ -346,7 +343,7 @@ def parameter_argument(source: Source, name: ast.Name, entered: Sequence[ast.Cal
     function = node_lookup.enclosing_function(source, name)
     if function is None or name.id not in scope_names.parameter_names(function):
         return None
-    method = isinstance(function, ast.FunctionDef) and _is_method(source, function)
+    method = isinstance(function, ast.FunctionDef) and class_members.is_method(source, function)
     named = [
         c for c in call_index.index_of(source).called(function.name) if isinstance(c.func, ast.Attribute) == method
     ]

@@ -51,7 +51,7 @@ def is_loss_function(source: Source, function: Function) -> bool:
     if call_index.is_compiled_loss(source, function.name):
         return True
     maker = node_lookup.enclosing_function(source, function)
-    if maker is None or not any(_is_name(one, function.name) for one in scope_names.returned_values(maker)):
+    if maker is None or not any(scope_names.is_name(one, function.name) for one in scope_names.returned_values(maker)):
         return False
     given = (node_lookup.argument_value(c, "loss", 1) for c in call_index.index_of(source).called("compile"))
     made = (name_bindings.single_assignment(source, one) if isinstance(one, ast.Name) else one for one in given)
@@ -67,10 +67,6 @@ def is_taped(source: Source, node: ast.AST) -> bool:
             return True
         at = above.get(at)
     return False
-
-
-def _is_name(node: ast.expr, name: str) -> bool:
-    return isinstance(node, ast.Name) and node.id == name
 
 
 def _name_depends(source: Source, node: ast.Name, depth: int) -> bool:
