@@ -15,7 +15,6 @@ from slowtrain.script.navigation import call_index, name_bindings, node_lookup, 
 from slowtrain.script.text.source_file import FUNCTION_NODES, Source, cache_recent
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
-Thunk = Callable[[], Any]
 CONSTRUCTORS = ("__init__", "__post_init__")
 UNKNOWN_KEY = object()  # a computed key
 _ALL_ATTRIBUTES_SET = re.compile(r"(?:\b__dict__|\bvars\s*\([^()]*\))\s*(?:\.\s*update\b|\[|\|?=(?!=))")

@@ -152,6 +152,17 @@ def is_gradient_tape(block: ast.With | ast.AsyncWith) -> bool:
     return any(isinstance(one, ast.Call) and called_name(one) == "GradientTape" for one in opened)
 
 
+def is_taped(source: Source, node: ast.AST) -> bool:
+    """Whether it is in a ``with tf.GradientTape()``."""
+    above = parents_of(source)
+    at = above.get(node)
+    while at is not None and not isinstance(at, (*FUNCTION_NODES, ast.ClassDef)):
+        if isinstance(at, ast.With) and is_gradient_tape(at):
+            return True
+        at = above.get(at)
+    return False
+
+
 def calls_at_line(source: Source, line: int, *names: str) -> list[ast.Call]:
     """Calls of one of ``names`` at ``line``: those whose name is on that line, else those that span it.
 

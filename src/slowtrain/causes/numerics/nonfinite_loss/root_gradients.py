@@ -9,7 +9,6 @@ from slowtrain.script.fixes.models import finite_losses
 from slowtrain.script.interpreter.engine import queries
 from slowtrain.script.navigation import call_index, name_bindings, node_lookup
 from slowtrain.script.navigation.class_members import Function
-from slowtrain.script.properties import gradient_flow
 from slowtrain.script.text import syntax_tree
 from slowtrain.script.text.source_file import Source
 
@@ -112,7 +111,7 @@ def _runs_under_tape(source: Source, function: Function) -> bool:
     while todo:
         for call in queries.calls_running(source, todo.pop()):
             caller = node_lookup.enclosing_function(source, call)
-            if gradient_flow.is_taped(source, call):
+            if node_lookup.is_taped(source, call):
                 return True
             if caller is not None and caller not in seen:
                 seen.add(caller)
