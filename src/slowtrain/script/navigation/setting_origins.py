@@ -107,21 +107,6 @@ def _argument_origin(source: Source, call: ast.Call, name: str, depth: int) -> O
     return _mapping_entry(source, stars[0], name, depth) if len(stars) == 1 else None
 
 
-def instance_class(source: Source, node: ast.expr) -> ast.ClassDef | None:
-    """The class of this file whose object ``node`` holds."""
-    if isinstance(node, ast.Name) and node.id in ("self", "cls"):
-        return class_members.enclosing_class(source, node)
-    made = written_value(source, node)
-    return _class_named(source, node_lookup.called_name(made)) if isinstance(made, ast.Call) else None
-
-
-def call_method(source: Source, node: ast.expr) -> ast.FunctionDef | None:
-    """The ``__call__`` of the object that ``node`` holds, if its class is in this file."""
-    kind = instance_class(source, node)
-    method = class_members.own_method(kind, "__call__") if kind is not None else None
-    return method if isinstance(method, ast.FunctionDef) else None
-
-
 def _dict_entry(source: Source, call: ast.Call, key: str, depth: int) -> Origin | None:
     """``dict(other, key=value)``."""
     for given in reversed(call.keywords):

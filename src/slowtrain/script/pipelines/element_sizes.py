@@ -6,7 +6,7 @@ import ast
 from dataclasses import dataclass
 from math import prod
 
-from slowtrain.script.interpreter.engine import queries
+from slowtrain.script.interpreter.engine import interpreter, queries
 from slowtrain.script.navigation import call_index, name_bindings, node_lookup, scope_names
 from slowtrain.script.pipelines import dataset_chains, interpreted_datasets, whole_pipelines
 from slowtrain.script.text import syntax_tree
@@ -39,7 +39,7 @@ def element_parts(source: Source, maker: ast.Call) -> list[ElementPart]:
     if node_lookup.called_name(maker) != "from_tensor_slices" or not maker.args:
         return []
     return [
-        ElementPart(node, _row_shape(source, node), queries.value_at(source, node).dtype or None)
+        ElementPart(node, _row_shape(source, node), interpreter.value_at(source, node).dtype or None)
         for node in _leaf_arrays(source, maker.args[0])
     ]
 

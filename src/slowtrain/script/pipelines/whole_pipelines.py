@@ -6,8 +6,9 @@ import ast
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from slowtrain.script.interpreter.engine import queries
 from slowtrain.script.navigation import call_index, imported_functions, node_lookup, scope_names, setting_origins
-from slowtrain.script.pipelines import dataset_chains
+from slowtrain.script.pipelines import dataset_chains, interpreted_datasets
 from slowtrain.script.properties import repeatable_functions
 from slowtrain.script.text import syntax_tree
 from slowtrain.script.text.source_file import Source, cache_recent
@@ -106,8 +107,8 @@ def mapped_function(source: Source, call: ast.Call) -> ast.FunctionDef | ast.Lam
         return given
     if isinstance(given, (ast.Name, ast.Attribute)):
         found = node_lookup.function_named(source, given.id if isinstance(given, ast.Name) else given.attr, call)
-        return found if found is not None else setting_origins.call_method(source, given)
-    return setting_origins.call_method(source, given) if isinstance(given, ast.Call) else None
+        return found if found is not None else queries.call_method_at(source, given)
+    return queries.call_method_at(source, given) if isinstance(given, ast.Call) else None
 
 
 def live_statements(node: ast.AST) -> list[ast.AST]:
@@ -143,23 +144,8 @@ def calls_in(statements: Sequence[ast.AST]) -> list[ast.Call]:
 
 def is_read_repeatedly(source: Source, flow: dataset_chains.DatasetChain) -> bool:
     """Whether training surely iterates ``flow`` more than once."""
-    for fit in call_index.index_of(source).called("fit"):
-        given, count = node_lookup.argument_value(fit, "x", 0), node_lookup.argument_value(fit, "epochs")
-        if count is None or node_lookup.argument_value(fit, "steps_per_epoch") is not None:
-            continue
-        if (
-            flow in chains_behind(source, given, fit)
-            and (setting_origins.literal_int(source, count) or 0) >= MIN_PASSES
-        ):
-            return True
-    for loop in call_index.nodes_of_kind(source, ast.For):
-        if (
-            isinstance(loop, ast.For)
-            and scope_names.enclosing_loops(source, loop)
-            and flow in chains_behind(source, loop.iter, loop)
-        ):
-            return True
-    return False
+    consumed = (one for one in interpreted_datasets.datasets_of(source) if one.passes >= MIN_PASSES)
+    return any({stage.given.node for stage in one.stages}.issuperset(flow.calls) for one in consumed)
 
 
 # Functions of TensorFlow, by (the start of) their last name, that take longer than the overhead of a parallel call.
@@ -198,7 +184,7 @@ def function_work(source: Source, function: ast.expr, near: ast.AST) -> Work | N
         if other is not None:
             source, start = other.source, other.function
     if start is None or isinstance(start, ast.Call):
-        start = setting_origins.call_method(source, function)
+        start = queries.call_method_at(source, function)
     if not isinstance(start, (ast.Lambda, ast.FunctionDef)):
         return None
     return _work_of_calls(_called_names(source, start, MAX_FILES))

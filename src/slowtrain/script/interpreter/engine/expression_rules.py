@@ -21,7 +21,7 @@ from slowtrain.script.interpreter.domain.abstract_values import (
 )
 from slowtrain.script.interpreter.domain.call_events import Loop
 from slowtrain.script.interpreter.domain.run_context import RunContext, Scope
-from slowtrain.script.interpreter.engine import call_resolution, project_modules, statement_rules, subscript_rules
+from slowtrain.script.interpreter.engine import call_resolution, project_modules, statement_rules
 from slowtrain.script.interpreter.library import data_calls, framework_calls
 from slowtrain.script.navigation import name_bindings, node_lookup, scope_names
 
@@ -294,7 +294,7 @@ EXPRESSION_RULES: dict[type[ast.AST], Callable[[RunContext, Any, Scope], Value]]
     ast.Name: _name_value,
     ast.Attribute: _attribute_value,
     ast.Call: _call_value,
-    ast.Subscript: subscript_rules.subscript_value,
+    ast.Subscript: call_resolution.subscript_value,
     ast.BinOp: _arithmetic_value,
     ast.Compare: _comparison_value,
     ast.BoolOp: _choice_value,

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from slowtrain.script.interpreter.domain import operators, shape_rules
 from slowtrain.script.interpreter.domain.abstract_values import NOT_KNOWN, Shape, Value
 from slowtrain.script.interpreter.domain.call_events import Loop
-from slowtrain.script.interpreter.engine import interpreter, subscript_rules
+from slowtrain.script.interpreter.engine import call_resolution, interpreter
 from slowtrain.script.interpreter.engine.interpreter import value_at
 from slowtrain.script.navigation import (
     call_arguments,
@@ -99,7 +99,7 @@ def _written_row_count(source: Source, node: ast.expr, depth: int) -> int | None
         return len(node.elts)
     if isinstance(node, ast.Subscript):
         first = node.slice.elts[0] if isinstance(node.slice, ast.Tuple) and node.slice.elts else node.slice
-        count = subscript_rules.slice_length_node(first) if isinstance(first, ast.Slice) else None
+        count = call_resolution.slice_length_node(first) if isinstance(first, ast.Slice) else None
         return 1 if name_bindings.is_new_axis(source, first) else int_at(source, count)
     name = node_lookup.called_name(node) if isinstance(node, ast.Call) else ""
     if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute) or not node.args:
@@ -178,10 +178,17 @@ def _yields_in(items: Value, loop: ast.AST) -> bool:
 
 
 def object_class_at(source: Source, node: ast.expr | None) -> ast.ClassDef | None:
-    """The class of the script whose object an expression gives."""
+    """The class of this file whose object an expression gives."""
     found = value_at(source, node) if node is not None else None
-    kind = found.of if found is not None and found.kind == "object" else None
-    return kind.node if kind is not None and isinstance(kind.node, ast.ClassDef) else None
+    kind = found.of.node if found is not None and found.kind == "object" and found.of is not None else None
+    return kind if isinstance(kind, ast.ClassDef) and kind in class_members.class_definitions(source) else None
+
+
+def call_method_at(source: Source, node: ast.expr) -> ast.FunctionDef | None:
+    """The ``__call__`` of the object that an expression gives, if its class is in this file."""
+    kind = object_class_at(source, node)
+    method = class_members.own_method(kind, "__call__") if kind is not None else None
+    return method if isinstance(method, ast.FunctionDef) else None
 
 
 def dataset_at(source: Source, node: ast.expr | None) -> Value | None:

@@ -193,7 +193,7 @@ def _sequence_functions(source: Source) -> Iterator[InputFunction]:
 
 def _object_method(source: Source, given: ast.expr, name: str) -> ast.FunctionDef | None:
     """Return the method of the object ``given``, if its class is in this file."""
-    holder = setting_origins.instance_class(source, given)
+    holder = queries.object_class_at(source, given)
     made = class_members.own_method(holder, name) if holder is not None else None
     return made if isinstance(made, ast.FunctionDef) else None
 
