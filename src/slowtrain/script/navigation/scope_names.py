@@ -210,6 +210,12 @@ def returned_values(made: ast.FunctionDef | ast.AsyncFunctionDef) -> list[ast.ex
     return [n.value for n in found if n.value is not None]
 
 
+def single_return(made: ast.AST) -> ast.expr | None:
+    """The value of a function's only ``return``; None if it has none or several."""
+    found = [n.value for n in nodes_in_scope(scope_body(made)) if isinstance(n, ast.Return)]
+    return found[0] if len(found) == 1 else None
+
+
 def is_literal_loop(loop: ast.AST) -> bool:
     """Whether a loop iterates a list literal, i.e. settings."""
     return isinstance(loop, ast.For) and isinstance(loop.iter, (ast.List, ast.Tuple, ast.Dict, ast.Set))

@@ -200,7 +200,8 @@ def upstream_chain(source: Source, call: ast.Call) -> DatasetChain:
 def _imported_operations(source: Source, call: ast.Call) -> tuple[str, ...]:
     """The operations of the data set that ``call``, of a function in another file, returns; () if it is none."""
     found = imported_functions.imported_function(source, call.func)
-    value = imported_functions.single_return(found) if found is not None else None
+    plain = found is not None and not found.function.decorator_list
+    value = scope_names.single_return(found.function) if found is not None and plain else None
     for _ in range(MAX_LINKS):
         if found is None or not isinstance(value, ast.Name):
             break
@@ -260,8 +261,7 @@ def _single_return(source: Source, call: ast.Call) -> ast.expr | None:
         return None
     if function.decorator_list and not (class_members.is_method(source, function) and _is_static(function)):
         return None
-    found = [n.value for n in scope_names.nodes_in_scope(scope_names.scope_body(function)) if isinstance(n, ast.Return)]
-    return found[0] if len(found) == 1 else None
+    return scope_names.single_return(function)
 
 
 def last_assignment(source: Source, name: ast.Name, place: ast.AST) -> ast.expr | None:
