@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from slowtrain.model import Edit
 from slowtrain.script.interpreter.domain.abstract_values import INTEGER_DTYPES, Value, join_values
 from slowtrain.script.interpreter.domain.operators import FLOAT_CONSTANTS
+from slowtrain.script.interpreter.engine import queries
 from slowtrain.script.interpreter.engine.interpreter import value_at
 from slowtrain.script.navigation import name_bindings
 from slowtrain.script.navigation import node_lookup as find
@@ -45,12 +46,11 @@ def single_precision_edits(source: Source) -> tuple[Edit, ...]:
     for _ in range(MAX_CASTS):  # a cast array makes the arrays computed from it float32 as well
         known = frozenset(recast)
         found = [one for one in handed_over if one[0] not in known and _format_at(source, one[0], known) == DOUBLE]
-        cast = _first_cast(source, found, known)
-        if cast is None:
+        arrays = _next_casts(source, found, known)
+        if not arrays:
             break
-        value, holder = cast
-        recast.add(value)
-        casts += _cast_edits(source, value, holder)
+        recast |= set(arrays)
+        casts += [one for value, holder in arrays.items() for one in _cast_edits(source, value, holder)]
     for node, holder in handed_over:
         if node not in recast and _is_boundary(source, holder) and _format_at(source, node, frozenset(recast)) is None:
             return ()
@@ -174,19 +174,34 @@ def _takes_arrays(source: Source, call: ast.Call) -> bool:
     return last not in ("default_rng", "RandomState", "seed", "astype")
 
 
-def _first_cast(
+def _next_casts(
     source: Source, handed_over: list[tuple[ast.expr, ast.AST]], recast: frozenset[ast.expr]
-) -> tuple[ast.expr, ast.AST | None] | None:
-    """The first float64 array to cast: one that is assigned to a name among ``handed_over``, or handed over itself."""
-    found: list[tuple[ast.expr, ast.AST | None]] = []
+) -> dict[ast.expr, ast.AST | None]:
+    """Float64 arrays to cast: assigned to names among ``handed_over``, or handed over, with what takes them.
+
+    All that are computed from no other float64 array of the script; else the first of the others.
+    """
+    found: dict[ast.expr, ast.AST | None] = {}
     for node, holder in handed_over:
         base: ast.expr = node
         while isinstance(base, (ast.Subscript, ast.Starred)):
             base = base.value
         given = _assigned_values(source, base) if isinstance(base, ast.Name) else []
         arrays = [v for v in given if not isinstance(v, ast.Name) and v not in recast and _is_double(source, v, recast)]
-        found += [(v, None) for v in arrays] or [(node, holder)]
-    return min(found, key=lambda one: edits.node_start(one[0]), default=None)
+        found |= dict.fromkeys(arrays, None) or {node: holder}
+    made = {one: holder for one, holder in found.items() if not _reads_double(source, one, recast)}
+    first = min(found, key=edits.node_start, default=None)
+    return made or ({first: found[first]} if first is not None else {})
+
+
+def _reads_double(source: Source, node: ast.expr, recast: frozenset[ast.expr]) -> bool:
+    """Whether a float64 array under a name, or of a function of the script, is part of an expression."""
+    for one in syntax_tree.walk(node):
+        if isinstance(one, ast.Name) and _is_double(source, one, recast):
+            return True
+        if isinstance(one, ast.Call) and queries.called_function(source, one) is not None:
+            return True
+    return False
 
 
 def _is_double(source: Source, node: ast.expr, recast: frozenset[ast.expr]) -> bool:
