@@ -192,15 +192,22 @@ def is_name(node: ast.AST, name: str) -> bool:
 
 @cache_recent(16)
 def import_aliases(source: Source) -> dict[str, str]:
-    """The full names behind the names that the file imports."""
+    """Full names of modules, and of what is imported from them, by the name in the file."""
     found: dict[str, str] = {}
-    for node in sorted(
-        call_index.nodes_of_kind(source, ast.Import, ast.ImportFrom), key=lambda n: getattr(n, "lineno", 0)
-    ):
+    for node in call_index.nodes_of_kind(source, ast.Import, ast.ImportFrom):
         if isinstance(node, ast.Import):
-            found |= {a.asname: a.name for a in node.names if a.asname}
+            for alias in node.names:
+                found[alias.asname or alias.name.split(".")[0]] = (
+                    alias.name if alias.asname else alias.name.split(".")[0]
+                )
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-            found |= {a.asname or a.name: f"{node.module}.{a.name}" for a in node.names}
+            for alias in node.names:
+                found[alias.asname or alias.name] = f"{node.module}.{alias.name}"
+    for node in source.tree.body:  # layers = tf.keras.layers
+        if isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Name):
+            first, _, rest = dotted_name(node.value).partition(".")
+            if rest and first in found:
+                found.setdefault(node.targets[0].id, f"{found[first]}.{rest}")
     return found
 
 
