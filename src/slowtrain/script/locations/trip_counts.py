@@ -28,7 +28,6 @@ FUNCTION_PREFIX = "function "  # prefix of the source of steps that are function
 # Nodes that may skip their parts.
 CONDITIONAL_NODES = (ast.IfExp, ast.BoolOp, ast.Match, ast.ExceptHandler, ast.Assert)
 UNCOUNTABLE_NODES = (ast.While, ast.AsyncFor, ast.Lambda, ast.AsyncFunctionDef, *scope_names.COMPREHENSIONS)
-LOOP_NODES = (ast.For, ast.AsyncFor, ast.While)
 
 
 @dataclass(frozen=True)
@@ -268,7 +267,7 @@ def _enclosing_loop(source: Source, node: ast.AST) -> ast.AST | None:
     """The loop that a ``break`` or ``continue`` belongs to."""
     above = node_lookup.parents_of(source)
     child, at = node, above.get(node)
-    while at is not None and not (isinstance(at, LOOP_NODES) and child in at.body):
+    while at is not None and not (isinstance(at, scope_names.LOOP_NODES) and child in at.body):
         child, at = at, above.get(at)
     return at
 

@@ -37,6 +37,13 @@ def imported_function(source: Source, node: ast.AST) -> ImportedFunction | None:
     )
 
 
+def named_function(source: Source, node: ast.AST, near: ast.AST | None = None) -> ImportedFunction | None:
+    """The function that ``node`` names: of this file, by its last name, or else of another file."""
+    last = node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
+    own = node_lookup.function_named(source, last, near) if last else None
+    return ImportedFunction(source, own) if own is not None else imported_function(source, node)
+
+
 def name_origin(source: Source, written: str) -> tuple[Source, str] | None:
     """The project file that binds ``images`` or ``data.images`` as written, and the name there.
 

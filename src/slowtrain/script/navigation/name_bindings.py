@@ -17,7 +17,6 @@ from slowtrain.script.text.source_file import FUNCTION_NODES, Source, cache_rece
 
 INNER_SCOPES = (*FUNCTION_NODES, ast.Lambda, ast.ClassDef, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 _INNER_SCOPE_SET = frozenset(INNER_SCOPES)
-LOOP_NODES = (ast.For, ast.AsyncFor, ast.While)
 _NAME_PREFIXES = (
     ("tensorflow.compat.v2.", "tensorflow."),
     ("tensorflow.python.keras.", "keras."),
@@ -144,7 +143,9 @@ def latest_assignment(source: Source, node: ast.Name) -> ast.expr | None:
     while outer is not None:
         around.add(outer)
         outer = above.get(outer)
-    if above.get(last) not in around or (len(before) < len(holders) and any(isinstance(o, LOOP_NODES) for o in around)):
+    if above.get(last) not in around or (
+        len(before) < len(holders) and any(isinstance(o, scope_names.LOOP_NODES) for o in around)
+    ):
         return None
     return last.value if len(last.targets) == 1 and isinstance(last.targets[0], ast.Name) else None
 

@@ -178,11 +178,8 @@ def function_work(source: Source, function: ast.expr, near: ast.AST) -> Work | N
         return max(found, key=lambda one: one.python, default=None)
     start: ast.AST | None = function
     if isinstance(function, (ast.Name, ast.Attribute)):
-        name = function.id if isinstance(function, ast.Name) else function.attr
-        start = node_lookup.function_named(source, name, near)
-        other = imported_functions.imported_function(source, function) if start is None else None
-        if other is not None:
-            source, start = other.source, other.function
+        named = imported_functions.named_function(source, function, near)
+        source, start = (named.source, named.function) if named is not None else (source, None)
     if start is None or isinstance(start, ast.Call):
         start = queries.call_method_at(source, function)
     if not isinstance(start, (ast.Lambda, ast.FunctionDef)):

@@ -24,7 +24,6 @@ from slowtrain.script.navigation import name_bindings, node_lookup, scope_names
 from slowtrain.script.text import syntax_tree
 from slowtrain.script.text.source_file import Source, cache_recent
 
-TENSOR_KINDS = ("tensor", "variable")
 _GRAPH_PATTERN = re.compile(r"\.function\b|import function\b|\bSession\(")
 _TOP_LEVEL_BLOCK = re.compile(r"^(?:for|while|if|with)\b", re.MULTILINE)
 USUALLY_TRUE = "usual"  # the ``data`` of a condition that holds in most turns
@@ -53,13 +52,13 @@ def boolean_parts(machine: RunContext, node: ast.BoolOp, scope: Scope) -> list[V
         parts.append(machine.value(one, scope))
         with machine.in_some_turns(UNKNOWN) if seldom else nullcontext():
             _record_truth_test(machine, one, parts[-1])
-        sure = parts[-1].kind in TENSOR_KINDS or constant_truth(parts[-1]) is isinstance(node.op, ast.And)
+        sure = parts[-1].kind in operators.TENSOR_KINDS or constant_truth(parts[-1]) is isinstance(node.op, ast.And)
         seldom |= not sure and not holds_usually(machine, one, scope)
     return parts
 
 
 def _record_truth_test(machine: RunContext, test: ast.expr, found: Value) -> None:
-    if found.kind in TENSOR_KINDS and found.name != "symbolic":
+    if found.kind in operators.TENSOR_KINDS and found.name != "symbolic":
         machine.note("bool", None, CallArgs(test, [found]), number_value("bool", found.varies))
 
 
