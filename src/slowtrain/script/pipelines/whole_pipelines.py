@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from slowtrain.script.interpreter.engine import queries
 from slowtrain.script.navigation import call_index, imported_functions, node_lookup, scope_names, setting_origins
-from slowtrain.script.pipelines import dataset_chains, interpreted_datasets
+from slowtrain.script.pipelines import dataset_chains
 from slowtrain.script.properties import repeatable_functions
 from slowtrain.script.text import syntax_tree
 from slowtrain.script.text.source_file import Source, cache_recent
@@ -144,8 +144,23 @@ def calls_in(statements: Sequence[ast.AST]) -> list[ast.Call]:
 
 def is_read_repeatedly(source: Source, flow: dataset_chains.DatasetChain) -> bool:
     """Whether training surely iterates ``flow`` more than once."""
-    consumed = (one for one in interpreted_datasets.datasets_of(source) if one.passes >= MIN_PASSES)
-    return any({stage.given.node for stage in one.stages}.issuperset(flow.calls) for one in consumed)
+    for fit in call_index.index_of(source).called("fit"):
+        given, count = node_lookup.argument_value(fit, "x", 0), node_lookup.argument_value(fit, "epochs")
+        if count is None or node_lookup.argument_value(fit, "steps_per_epoch") is not None:
+            continue
+        if (
+            flow in chains_behind(source, given, fit)
+            and (setting_origins.literal_int(source, count) or 0) >= MIN_PASSES
+        ):
+            return True
+    for loop in call_index.nodes_of_kind(source, ast.For):
+        if (
+            isinstance(loop, ast.For)
+            and scope_names.enclosing_loops(source, loop)
+            and flow in chains_behind(source, loop.iter, loop)
+        ):
+            return True
+    return False
 
 
 # Functions of TensorFlow, by (the start of) their last name, that take longer than the overhead of a parallel call.
