@@ -25,7 +25,7 @@ from slowtrain.profile.format.wire_format import VARINT, ProtoFile, field_tag, t
 
 EVENT, OFFSET, EVENT_STAT = field_tag(4), field_tag(2, VARINT), event_columns.EVENT_STATS
 TIES = frozenset({
-    framework_names.PRODUCER_ID, framework_names.CONSUMER_ID, framework_names.STEP_NUM, framework_names.ELEMENT_ID,
+    "_p", "_c", framework_names.STEP_NUM, framework_names.ELEMENT_ID,
     framework_names.PARENT_ID, framework_names.NODE_ID,
     framework_names.CORRELATION_ID, framework_names.GROUP_ID, "iter_num",
 })  # fmt: skip

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from textwrap import dedent
 
+from slowtrain.script.navigation import step_input
 from slowtrain.script.text import source_file
 
 GENERATOR = dedent(
@@ -32,7 +33,7 @@ def lines(text: str, step: str) -> frozenset[int]:
     parsed = source_file.parse_source("train.py", text)
     assert parsed is not None
     at = next(i for i, line in enumerate(text.splitlines(), 1) if step in line)
-    found = parsed.feeding(at)
+    found = step_input.input_lines(parsed, at)
     assert found is not None
     return found.lines
 

@@ -32,11 +32,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def main(args: argparse.Namespace) -> int:
     from slowtrain.cli._support import proof_command, sizing_command
     from slowtrain.model import Effect
-    from slowtrain.script.navigation import module_files
+    from slowtrain.script.navigation import project_files
     from slowtrain.verify.candidates import edited_files
     from slowtrain.verify.fix import fix_loop
 
-    script = module_files.main_file(args.script) if args.module else Path(args.script)
+    script = project_files.main_file(args.script) if args.module else Path(args.script)
     if args.write and script is not None and script.is_file():
         # Checked before measuring for minutes. Other files that the fix changes are known only afterwards.
         edited_files.require_writable(Path(os.path.realpath(script)), force=args.force)

@@ -3,7 +3,6 @@
 text          one file: its text, its tree, edits that keep every other byte
 navigation    names, scopes, calls, classes; other files of the project
 interpreter   runs a script over abstract values: domain, library, engine
-evaluators    private evaluators of expressions, to be replaced by the interpreter
 properties    what a function, loop or model does or may do
 pipelines     tf.data pipelines
 locations     from a recording to lines of the script

@@ -6,7 +6,7 @@ import textwrap
 
 import pytest
 
-from slowtrain.script.locations import reinitialised_loops
+from slowtrain.script.locations import line_roles
 from slowtrain.script.text.source_file import Source, parse_source
 
 LOOP = """
@@ -40,16 +40,16 @@ def test_a_loop_over_models_sets_their_weights_before_it_trains(first: str, anew
     text = textwrap.dedent(LOOP.format(first=first))
     lines = text.splitlines()
     step, score = (next(i for i, row in enumerate(lines, 1) if word in row) for word in ("learn", "hits"))
-    assert reinitialised_loops.resets_weights(source(text), step, score) is anew
+    assert line_roles.resets_weights(source(text), step, score) is anew
 
 
 def test_weights_that_are_set_for_the_validation_alone_begin_nothing() -> None:
     text = LOOP.format(first="pass").replace("    score", "    model.set_weights(mean)\n    score")
-    assert not reinitialised_loops.resets_weights(source(text), 5, 7)
+    assert not line_roles.resets_weights(source(text), 5, 7)
 
 
 def test_a_pass_behind_all_training_begins_nothing() -> None:
     text = (
         "for v, s in zip(state, start):\n    v.assign(s)\nfor x in data:\n    learn(x)\nfor x in held:\n    hits(x)\n"
     )
-    assert not reinitialised_loops.resets_weights(source(text), 4, 6)
+    assert not line_roles.resets_weights(source(text), 4, 6)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from slowtrain.script.locations import op_calls
+from slowtrain.script.locations import line_roles
 from slowtrain.script.text.source_file import parse_source
 
 HEAD = "import tensorflow as tf\n\n\n@tf.function\ndef step(x, y):\n"
@@ -14,7 +14,9 @@ LINE = 4
 def _found(body: str, *kinds: str) -> list[tuple[int, bool]]:
     source = parse_source("train.py", HEAD + body)
     assert source is not None
-    return [(c.lineno, op_calls.needs_batch_alone(source, c)) for c in op_calls.calls_making_ops(source, LINE, kinds)]
+    return [
+        (c.lineno, line_roles.needs_batch_alone(source, c)) for c in line_roles.calls_making_ops(source, LINE, kinds)
+    ]
 
 
 @pytest.mark.parametrize(

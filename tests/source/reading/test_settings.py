@@ -6,7 +6,7 @@ import ast
 
 import pytest
 
-from slowtrain.script.evaluators import setting_origins
+from slowtrain.script.navigation import setting_origins
 from slowtrain.script.text import source_file, syntax_tree
 
 MADE = (

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import slowtrain
-from slowtrain.script.navigation import call_index, name_bindings, node_lookup, statement_index
+from slowtrain.script.navigation import call_index, name_bindings, node_lookup
 from slowtrain.script.pipelines import dataset_chains
 from slowtrain.script.text import syntax_tree
 from slowtrain.script.text.source_file import Source
@@ -97,7 +97,7 @@ def test_each_node_knows_what_it_stands_in() -> None:
 def _nodes_elsewhere(source: Source) -> Iterator[ast.AST]:
     _, above = _every(source)
     for node in [source.tree, *above][::-7]:  # not in the order in which they are gone through
-        if statement_index.Statements(source).get(node) is not above.get(node):
+        if node_lookup.Statements(source).get(node) is not above.get(node):
             yield node
 
 

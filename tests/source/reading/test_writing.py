@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from slowtrain.script.navigation import module_files
+from slowtrain.script.navigation import project_files
 from slowtrain.script.properties.outside_effects import project_sources, unredirected_actions
 from slowtrain.script.text.source_file import parse_source
 
@@ -166,7 +166,7 @@ def test_the_file_of_a_module_is_found_without_importing_it(tmp_path: Path, monk
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [*sys.path, str(tmp_path / "src")])
     found = [
-        module_files.main_file(name) for name in ("pkg", "pkg.train", "lib.run", "pkg.gone", "json.tool", "pytest")
+        project_files.main_file(name) for name in ("pkg", "pkg.train", "lib.run", "pkg.gone", "json.tool", "pytest")
     ]
     here = [tmp_path / name for name in ("pkg/__main__.py", "pkg/train.py", "src/lib/run.py")]
     assert found == [*here, None, None, None]

@@ -11,10 +11,9 @@ import contextlib
 from collections.abc import Callable, Iterable, Iterator
 
 from slowtrain.model import Edit, Place
-from slowtrain.script.evaluators import setting_origins
 from slowtrain.script.interpreter.engine import queries
 from slowtrain.script.locations.recorded_sources import recorded_source, recorded_sources
-from slowtrain.script.navigation import call_index, name_bindings, node_lookup, scope_names
+from slowtrain.script.navigation import call_index, name_bindings, node_lookup, scope_names, setting_origins
 from slowtrain.script.text.source_file import Source
 from slowtrain.trace import Trace
 

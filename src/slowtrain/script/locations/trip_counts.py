@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import inf, prod
 
-from slowtrain.script.navigation import call_index, name_bindings, node_lookup, scope_names
+from slowtrain.script.navigation import call_index, class_members, name_bindings, node_lookup, scope_names
 from slowtrain.script.text import syntax_tree
 from slowtrain.script.text.source_file import FUNCTION_NODES, Source, cache_recent
 from slowtrain.trace.signals.host.source_lines import calls_at
@@ -28,7 +28,6 @@ FUNCTION_PREFIX = "function "  # prefix of the source of steps that are function
 # Nodes that may skip their parts.
 CONDITIONAL_NODES = (ast.IfExp, ast.BoolOp, ast.Match, ast.ExceptHandler, ast.Assert)
 UNCOUNTABLE_NODES = (ast.While, ast.AsyncFor, ast.Lambda, ast.AsyncFunctionDef, *scope_names.COMPREHENSIONS)
-LOOP_NODES = (ast.For, ast.AsyncFor, ast.While)
 
 
 @dataclass(frozen=True)
@@ -200,7 +199,7 @@ def _calls_of_function(source: Source, function: ast.FunctionDef) -> list[ast.Ca
         for one in map(_decorator_callee, function.decorator_list)
     ):
         return []  # a decorator may call it as often as it likes
-    method = isinstance(node_lookup.parents_of(source).get(function), ast.ClassDef)
+    method = class_members.is_method(source, function)
     kind = ast.Attribute if method else ast.Name
     calls = [call for call in call_index.index_of(source).called(function.name) if isinstance(call.func, kind)]
     known = {call.func for call in calls}
@@ -268,7 +267,7 @@ def _enclosing_loop(source: Source, node: ast.AST) -> ast.AST | None:
     """The loop that a ``break`` or ``continue`` belongs to."""
     above = node_lookup.parents_of(source)
     child, at = node, above.get(node)
-    while at is not None and not (isinstance(at, LOOP_NODES) and child in at.body):
+    while at is not None and not (isinstance(at, scope_names.LOOP_NODES) and child in at.body):
         child, at = at, above.get(at)
     return at
 
@@ -366,22 +365,10 @@ def _int_of_name(source: Source, node: ast.Name, depth: int) -> int | None:
     return first if same else None
 
 
-def _argument_for(source: Source, function: ast.AST, call: ast.Call, name: str) -> ast.expr | None:
+def _argument_for(source: Source, function: class_members.Function, call: ast.Call, name: str) -> ast.expr | None:
     """The argument that a call gives a parameter, or its default."""
-    arguments = getattr(function, "args", None)
-    if not isinstance(arguments, ast.arguments) or any(k.arg is None for k in call.keywords):
+    if any(k.arg is None for k in call.keywords) or any(isinstance(a, ast.Starred) for a in call.args):
         return None
-    if any(isinstance(a, ast.Starred) for a in call.args):
-        return None
-    places = [a.arg for a in (*arguments.posonlyargs, *arguments.args)]
-    if isinstance(node_lookup.parents_of(source).get(function), ast.ClassDef):
-        places = places[1:]  # self
-    place = places.index(name) if name in places else None
-    given = node_lookup.argument_value(call, name, place)
-    if given is not None:
-        return given
-    if place is None:
-        named = [a.arg for a in arguments.kwonlyargs]
-        return arguments.kw_defaults[named.index(name)] if name in named else None
-    back = place - len(places)
-    return arguments.defaults[back] if -back <= len(arguments.defaults) else None
+    places = class_members.positional_parameters(source, function)
+    given = node_lookup.argument_value(call, name, places.index(name) if name in places else None)
+    return given if given is not None else class_members.parameter_defaults(function).get(name)

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from slowtrain.script.navigation import node_lookup, statement_index
+from slowtrain.script.navigation import node_lookup
 from slowtrain.script.text import edits
 from slowtrain.script.text.source_file import Source, cache_recent
 
@@ -34,7 +34,7 @@ class CallIndex:
         if found is None and name.isascii() and name not in self.source.words:
             found = self._calls[name] = []
         if found is None:
-            inside = statement_index.statements_of(self.source)
+            inside = node_lookup.statements_of(self.source)
             where = inside.at(self._standing(name))
             calls = (n for one in where for n in inside.own(one) if isinstance(n, ast.Call))
             found = self._calls[name] = [call for call in calls if node_lookup.called_name(call) == name]
@@ -72,13 +72,13 @@ def whole_word_pattern(name: str) -> str:
 
 def nodes_matching(source: Source, pattern: re.Pattern[str], kind: type[ast.AST]) -> list[ast.AST]:
     """Nodes of exactly this class in statements whose text matches ``pattern``, in the order of the text."""
-    inside = statement_index.statements_of(source)
+    inside = node_lookup.statements_of(source)
     return [node for one in inside.statements_matching(pattern) for node in inside.own(one) if node.__class__ is kind]
 
 
 def nodes_of_kind(source: Source, *kinds: type[ast.AST]) -> Iterable[ast.AST]:
     """Nodes of exactly these classes, each class in the order of the text."""
-    inside = statement_index.statements_of(source)
+    inside = node_lookup.statements_of(source)
     if all(issubclass(kind, ast.stmt) for kind in kinds):
         return [node for kind in kinds for node in inside.every if node.__class__ is kind]
     below = [node for one in inside.every for node in inside.own(one)]
@@ -91,3 +91,17 @@ def operation_range(call: ast.Call) -> tuple[tuple[int, int], tuple[int, int]]:
         return edits.node_start(call), edits.node_end(call)
     line, column = edits.node_end(call.func)
     return (line, column - len(call.func.attr.encode())), edits.node_end(call)
+
+
+TRAINING_CALLS = ("fit", "fit_generator", "train_on_batch", "GradientTape", "minimize")
+
+
+def takes_training_steps(source: Source) -> bool:
+    """Whether the file calls something that takes training steps."""
+    return bool(index_of(source).called(*TRAINING_CALLS))
+
+
+def is_compiled_loss(source: Source, name: str) -> bool:
+    """Whether ``compile()`` receives the function of this name as its loss."""
+    given = (node_lookup.argument_value(c, "loss", 1) for c in index_of(source).called("compile"))
+    return any(isinstance(one, ast.Name) and one.id == name for one in given)

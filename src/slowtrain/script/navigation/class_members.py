@@ -8,14 +8,13 @@ from __future__ import annotations
 import ast
 import re
 import unicodedata
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 from slowtrain.script.navigation import call_index, name_bindings, node_lookup, scope_names
 from slowtrain.script.text.source_file import FUNCTION_NODES, Source, cache_recent
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
-Thunk = Callable[[], Any]
 CONSTRUCTORS = ("__init__", "__post_init__")
 UNKNOWN_KEY = object()  # a computed key
 _ALL_ATTRIBUTES_SET = re.compile(r"(?:\b__dict__|\bvars\s*\([^()]*\))\s*(?:\.\s*update\b|\[|\|?=(?!=))")
@@ -278,54 +277,6 @@ def is_self_attribute(node: ast.Attribute) -> bool:
     return isinstance(node.value, ast.Name) and node.value.id in ("self", "cls")
 
 
-def deciding_assignment(
-    source: Source, node: ast.Name, stores: Sequence[ast.Name | ast.arg], asked: Callable[[ast.expr], object]
-) -> ast.Name | None:
-    """The assignment whose value is read at ``node``; None if the text does not decide it.
-
-    ``asked`` evaluates the conditions of ``if`` statements.
-    """
-    above = node_lookup.parents_of(source)
-    plain = [s for s in stores if isinstance(s, ast.Name) and not isinstance(above.get(s), ast.AugAssign)]
-    if len(plain) == 1 and all(isinstance(s, ast.Name) for s in stores):
-        return plain[0]
-    at = node_lookup.enclosing_statement(source, node)
-    if not plain or node_lookup.enclosing_function(source, node) is not node_lookup.enclosing_function(
-        source, plain[0]
-    ):
-        return None
-    while isinstance(at, ast.stmt):
-        block = scope_names.statement_block(source, at)
-        for earlier in reversed(block[: block.index(at)]):
-            inside = [s for s in plain if _holds_node(earlier, s)]
-            if not inside:
-                continue
-            if isinstance(earlier, ast.If):
-                known = asked(earlier.test)
-                taken = bool(known) if isinstance(known, (bool, int)) else None
-                if taken is None and all(_keeps_elements(source, s) for s in inside):
-                    continue
-                if taken is False and not any(
-                    node_lookup.enclosing_statement(source, s) in earlier.orelse for s in inside
-                ):
-                    continue
-                chosen = earlier.body if taken is True else ()
-                inside = [s for s in inside if node_lookup.enclosing_statement(source, s) in chosen]
-            elif not isinstance(earlier, (ast.Assign, ast.AnnAssign, ast.With)):
-                return None
-            return inside[-1] if inside else None
-        parent = above.get(at)
-        again = isinstance(parent, (ast.For, ast.While)) and any(_holds_node(parent, s) for s in plain)
-        if again or not isinstance(parent, ast.stmt) or isinstance(parent, FUNCTION_NODES):
-            return None
-        at = parent
-    return None
-
-
-def _holds_node(statement: ast.stmt, node: ast.expr) -> bool:
-    return statement.lineno <= node.lineno <= (statement.end_lineno or statement.lineno)
-
-
 @cache_recent(16)
 def option_defaults(source: Source) -> dict[str, ast.expr]:
     """Defaults of command-line options by attribute name; only options with a default and one definition."""
@@ -340,12 +291,3 @@ def option_defaults(source: Source) -> dict[str, ast.expr]:
         stands = target.value if isinstance(target, ast.Constant) else flag
         found.setdefault(str(stands), []).append(node_lookup.argument_value(call, "default"))
     return {name: given[0] for name, given in found.items() if len(given) == 1 and given[0] is not None}
-
-
-def _keeps_elements(source: Source, stored: ast.Name) -> bool:
-    """Whether an assignment keeps a data set's elements and their number: ``ds = ds.shuffle(n)``."""
-    value = getattr(node_lookup.parents_of(source).get(stored), "value", None)
-    calls = list(node_lookup.chain_calls(value)) if isinstance(value, ast.Call) else []
-    root = calls[-1].func.value if calls and isinstance(calls[-1].func, ast.Attribute) else None
-    same = isinstance(root, ast.Name) and root.id == stored.id
-    return same and all(node_lookup.called_name(c) in ("shuffle", "cache", "prefetch", "with_options") for c in calls)

@@ -27,14 +27,21 @@ class ImportedFunction:
 
 def imported_function(source: Source, node: ast.AST) -> ImportedFunction | None:
     """The function of another file that ``node`` names: ``images``, ``data.images``."""
-    written = scope_names.dotted_name(node)
-    first, _, rest = written.partition(".")
-    imported = _project_imports(source).get(first) if first else None
-    if imported is None:
+    origin = name_origin(source, scope_names.dotted_name(node))
+    if origin is None:
         return None
-    level, module = imported
-    full = f"{module}.{rest}" if rest and module else module or rest
-    return _function_in_module(os.path.dirname(os.path.abspath(source.file)), level, full, MAX_REEXPORTS)
+    file, name = origin
+    own = [n for n in file.tree.body if isinstance(n, ast.FunctionDef) and n.name == name]
+    return (
+        ImportedFunction(file, own[0]) if len(own) == 1 and not scope_names.is_rebound(file, name, file.tree) else None
+    )
+
+
+def named_function(source: Source, node: ast.AST, near: ast.AST | None = None) -> ImportedFunction | None:
+    """The function that ``node`` names: of this file, by its last name, or else of another file."""
+    last = node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
+    own = node_lookup.function_named(source, last, near) if last else None
+    return ImportedFunction(source, own) if own is not None else imported_function(source, node)
 
 
 def name_origin(source: Source, written: str) -> tuple[Source, str] | None:
@@ -117,28 +124,6 @@ def _binding_file(folder: str, level: int, full: str, depth: int) -> tuple[Sourc
         return None
 
 
-def _function_in_module(folder: str, level: int, full: str, depth: int) -> ImportedFunction | None:
-    """The function ``full`` (``package.data.images``) as seen from a file in ``folder``."""
-    module, _, name = full.rpartition(".")
-    if not name or depth <= 0:
-        return None
-    for _ in range(level - 1):
-        folder = os.path.dirname(folder)
-    file = _module_file(folder, module, level > 0)
-    source = read_project_file(file) if file is not None else None
-    if file is None or source is None:
-        return None
-    own = [n for n in source.tree.body if isinstance(n, ast.FunctionDef) and n.name == name]
-    if own:
-        return (
-            ImportedFunction(source, own[0])
-            if len(own) == 1 and not scope_names.is_rebound(source, name, source.tree)
-            else None
-        )
-    again = _project_imports(source).get(name)
-    return _function_in_module(os.path.dirname(file), again[0], again[1], depth - 1) if again is not None else None
-
-
 def _module_file(folder: str, module: str, relative: bool) -> str | None:
     """The file of ``module``: below ``folder``, or for an absolute name below one of the folders above it."""
     parts = module.split(".") if module else []
@@ -164,16 +149,6 @@ def read_project_file(file: str) -> Source | None:
             return parse_source(file, opened.read())
     except OSError:
         return None
-
-
-def single_return(found: ImportedFunction) -> ast.expr | None:
-    """The value of the function's only ``return``; None if it has decorators."""
-    if found.function.decorator_list:
-        return None
-    values = [
-        n.value for n in scope_names.nodes_in_scope(scope_names.scope_body(found.function)) if isinstance(n, ast.Return)
-    ]
-    return values[0] if len(values) == 1 else None
 
 
 def called_imports(source: Source, node: ast.AST) -> list[ImportedFunction]:

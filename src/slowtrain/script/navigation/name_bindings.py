@@ -17,7 +17,6 @@ from slowtrain.script.text.source_file import FUNCTION_NODES, Source, cache_rece
 
 INNER_SCOPES = (*FUNCTION_NODES, ast.Lambda, ast.ClassDef, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 _INNER_SCOPE_SET = frozenset(INNER_SCOPES)
-LOOP_NODES = (ast.For, ast.AsyncFor, ast.While)
 _NAME_PREFIXES = (
     ("tensorflow.compat.v2.", "tensorflow."),
     ("tensorflow.python.keras.", "keras."),
@@ -30,11 +29,12 @@ _IMPORT_PATTERN = re.compile(r"import\b((?:[^\n\\#;]|\\\s)*)")
 _DOTTED_PATTERN = re.compile(r"[\w.]+")
 
 
+@cache_recent(4096)
 def qualified_name(source: Source, node: ast.AST) -> str:
     """``tensorflow.math.log`` for ``tf.math.log``, ``keras.layers.Dense`` for every spelling; "" if not imported."""
     written = scope_names.dotted_name(node)
     first, _, rest = written.partition(".")
-    known = _module_aliases(source).get(first)
+    known = scope_names.import_aliases(source).get(first)
     if not known:
         return ""
     full = f"{known}.{rest}" if rest else known
@@ -143,7 +143,9 @@ def latest_assignment(source: Source, node: ast.Name) -> ast.expr | None:
     while outer is not None:
         around.add(outer)
         outer = above.get(outer)
-    if above.get(last) not in around or (len(before) < len(holders) and any(isinstance(o, LOOP_NODES) for o in around)):
+    if above.get(last) not in around or (
+        len(before) < len(holders) and any(isinstance(o, scope_names.LOOP_NODES) for o in around)
+    ):
         return None
     return last.value if len(last.targets) == 1 and isinstance(last.targets[0], ast.Name) else None
 
@@ -163,27 +165,6 @@ def reads_of(source: Source, name: str) -> list[ast.Name]:
         for n in syntax_tree.walk(source.tree)
         if isinstance(n, ast.Name) and n.id == name and isinstance(n.ctx, ast.Load)
     ]
-
-
-@cache_recent(16)
-def _module_aliases(source: Source) -> dict[str, str]:
-    """Full names of modules, and of what is imported from them, by the name in the file."""
-    found: dict[str, str] = {}
-    for node in call_index.nodes_of_kind(source, ast.Import, ast.ImportFrom):
-        if isinstance(node, ast.Import):
-            for alias in node.names:
-                found[alias.asname or alias.name.split(".")[0]] = (
-                    alias.name if alias.asname else alias.name.split(".")[0]
-                )
-        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-            for alias in node.names:
-                found[alias.asname or alias.name] = f"{node.module}.{alias.name}"
-    for node in source.tree.body:  # layers = tf.keras.layers
-        if isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Name):
-            first, _, rest = scope_names.dotted_name(node.value).partition(".")
-            if rest and first in found:
-                found.setdefault(node.targets[0].id, f"{found[first]}.{rest}")
-    return found
 
 
 def assigned_value(source: Source, target: ast.expr) -> ast.expr | None:

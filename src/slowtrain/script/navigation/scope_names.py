@@ -180,21 +180,34 @@ def resolved_name(source: Source, node: ast.AST) -> str:
 
 
 def module_alias(source: Source, module: str) -> str:
-    """The name by which the file imports a module, e.g. ``tf``; "" if it does not."""
-    return next((name for name, meant in import_aliases(source).items() if meant == module), "")
+    """The name by which the file imports a module at its top level, e.g. ``tf``; "" if it does not."""
+    every = (alias for node in source.tree.body if isinstance(node, ast.Import) for alias in node.names)
+    return next((alias.asname or alias.name for alias in every if alias.name == module), "")
+
+
+def is_name(node: ast.AST, name: str) -> bool:
+    """Whether a node is this name."""
+    return isinstance(node, ast.Name) and node.id == name
 
 
 @cache_recent(16)
 def import_aliases(source: Source) -> dict[str, str]:
-    """The full names behind the names that the file imports."""
+    """Full names of modules, and of what is imported from them, by the name in the file."""
     found: dict[str, str] = {}
-    for node in sorted(
-        call_index.nodes_of_kind(source, ast.Import, ast.ImportFrom), key=lambda n: getattr(n, "lineno", 0)
-    ):
+    for node in call_index.nodes_of_kind(source, ast.Import, ast.ImportFrom):
         if isinstance(node, ast.Import):
-            found |= {a.asname: a.name for a in node.names if a.asname}
+            for alias in node.names:
+                found[alias.asname or alias.name.split(".")[0]] = (
+                    alias.name if alias.asname else alias.name.split(".")[0]
+                )
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-            found |= {a.asname or a.name: f"{node.module}.{a.name}" for a in node.names}
+            for alias in node.names:
+                found[alias.asname or alias.name] = f"{node.module}.{alias.name}"
+    for node in source.tree.body:  # layers = tf.keras.layers
+        if isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Name):
+            first, _, rest = dotted_name(node.value).partition(".")
+            if rest and first in found:
+                found.setdefault(node.targets[0].id, f"{found[first]}.{rest}")
     return found
 
 
@@ -202,6 +215,12 @@ def returned_values(made: ast.FunctionDef | ast.AsyncFunctionDef) -> list[ast.ex
     """The values that a function returns or yields."""
     found = [n for n in nodes_in_scope(scope_body(made)) if isinstance(n, (ast.Return, ast.Yield))]
     return [n.value for n in found if n.value is not None]
+
+
+def single_return(made: ast.AST) -> ast.expr | None:
+    """The value of a function's only ``return``; None if it has none or several."""
+    found = [n.value for n in nodes_in_scope(scope_body(made)) if isinstance(n, ast.Return)]
+    return found[0] if len(found) == 1 else None
 
 
 def is_literal_loop(loop: ast.AST) -> bool:

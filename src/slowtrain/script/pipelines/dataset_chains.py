@@ -11,13 +11,60 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from slowtrain.script.evaluators import setting_origins
-from slowtrain.script.navigation import call_index, imported_functions, name_bindings, node_lookup, scope_names
-from slowtrain.script.pipelines import branch_operations
+from slowtrain.script.navigation import (
+    call_index,
+    class_members,
+    imported_functions,
+    name_bindings,
+    node_lookup,
+    scope_names,
+    setting_origins,
+)
 from slowtrain.script.text import edits, syntax_tree
 from slowtrain.script.text.source_file import Source, cache_recent
 
-DATASET_OPERATIONS, is_operation = branch_operations.DATASET_OPERATIONS, branch_operations.is_operation
+DATASET_OPERATIONS = frozenset(
+    "apply batch bucket_by_sequence_length cache concatenate enumerate filter flat_map group_by_window ignore_errors "
+    "interleave map padded_batch prefetch ragged_batch rebatch repeat scan shard shuffle skip snapshot "
+    "sparse_batch take take_while unbatch unique window with_options".split()
+)
+
+
+def is_operation(call: ast.Call) -> bool:
+    """Whether ``call`` may be an operation on a data set: a method of such a name."""
+    return isinstance(call.func, ast.Attribute) and call.func.attr in DATASET_OPERATIONS
+
+
+def repeated_operation(block: ast.stmt, name: str) -> ast.Assign | None:
+    """The statement of a branch or loop that rebinds ``name`` with operations on itself; None if it does otherwise."""
+    if isinstance(block, ast.For) and name in scope_names.bound_names(block.target):
+        return None
+    body = [s for s in getattr(block, "body", ()) if name in scope_names.bound_names(s)]
+    other = [s for s in getattr(block, "orelse", ()) if name in scope_names.bound_names(s)]
+    if len(body) > 1 or len(other) > 1:
+        return None
+    found = [_own_operation(one, name) for one in (*body, *other)]
+    known = [one for one in found if one is not None]
+    alike = len({_operation_names(one) for one in known}) == 1
+    return known[0] if alike and len(known) == len(found) else None
+
+
+def _own_operation(statement: ast.stmt, name: str) -> ast.Assign | None:
+    """``ds = ds.shuffle(n)``, also in an ``if`` or a loop inside; else None."""
+    if isinstance(statement, (ast.If, ast.For)):
+        return repeated_operation(statement, name)
+    if not isinstance(statement, ast.Assign) or len(statement.targets) != 1:
+        return None
+    calls = list(node_lookup.chain_calls(statement.value))
+    root = calls[-1].func if calls and all(is_operation(c) for c in calls) else None
+    itself = isinstance(root, ast.Attribute) and isinstance(root.value, ast.Name) and root.value.id == name
+    return statement if itself and isinstance(statement.targets[0], ast.Name) else None
+
+
+def _operation_names(statement: ast.Assign) -> tuple[str, ...]:
+    return tuple(node_lookup.called_name(c) for c in node_lookup.chain_calls(statement.value))
+
+
 DATASET_MAKERS = frozenset(
     "from_tensor_slices from_tensors from_generator range counter zip list_files random sample_from_datasets "
     "choose_from_datasets load".split()
@@ -153,7 +200,8 @@ def upstream_chain(source: Source, call: ast.Call) -> DatasetChain:
 def _imported_operations(source: Source, call: ast.Call) -> tuple[str, ...]:
     """The operations of the data set that ``call``, of a function in another file, returns; () if it is none."""
     found = imported_functions.imported_function(source, call.func)
-    value = imported_functions.single_return(found) if found is not None else None
+    plain = found is not None and not found.function.decorator_list
+    value = scope_names.single_return(found.function) if found is not None and plain else None
     for _ in range(MAX_LINKS):
         if found is None or not isinstance(value, ast.Name):
             break
@@ -209,12 +257,11 @@ def _function_stands_at(source: Source, call: ast.Call, line: int) -> bool:
 def _single_return(source: Source, call: ast.Call) -> ast.expr | None:
     """The value of the only ``return`` of this file's function or method that ``call`` calls."""
     function = node_lookup.function_named(source, node_lookup.called_name(call), call)
-    if function is None or isinstance(call.func, ast.Attribute) != _is_method(source, function):
+    if function is None or isinstance(call.func, ast.Attribute) != class_members.is_method(source, function):
         return None
-    if function.decorator_list and not (_is_method(source, function) and _is_static(function)):
+    if function.decorator_list and not (class_members.is_method(source, function) and _is_static(function)):
         return None
-    found = [n.value for n in scope_names.nodes_in_scope(scope_names.scope_body(function)) if isinstance(n, ast.Return)]
-    return found[0] if len(found) == 1 else None
+    return scope_names.single_return(function)
 
 
 def last_assignment(source: Source, name: ast.Name, place: ast.AST) -> ast.expr | None:
@@ -228,11 +275,7 @@ def last_assignment(source: Source, name: ast.Name, place: ast.AST) -> ast.expr 
             if name.id in scope_names.bound_names(earlier):
                 return _value_assigned(_binding_within(earlier, name.id), name.id)
         again = isinstance(parent, (ast.For, ast.While)) and name.id in scope_names.bound_names(parent)
-        if (
-            again
-            and isinstance(parent, ast.stmt)
-            and branch_operations.repeated_operation(parent, name.id) is not statement
-        ):
+        if again and isinstance(parent, ast.stmt) and repeated_operation(parent, name.id) is not statement:
             return None
         if not isinstance(parent, ast.stmt) or isinstance(parent, (ast.FunctionDef, ast.AsyncFunctionDef)):
             break
@@ -264,7 +307,7 @@ def _binding_within(statement: ast.stmt, name: str) -> ast.stmt:
     """
     while isinstance(statement, (ast.With, ast.AsyncWith, ast.For, ast.If)):
         if isinstance(statement, (ast.For, ast.If)):
-            return branch_operations.repeated_operation(statement, name) or statement
+            return repeated_operation(statement, name) or statement
         inner = [s for s in statement.body if name in scope_names.bound_names(s)]
         if not inner:
             break  # the block's head binds it
@@ -290,10 +333,6 @@ def _value_assigned(statement: ast.AST, name: str) -> ast.expr | None:
     return None
 
 
-def _is_method(source: Source, function: ast.FunctionDef) -> bool:
-    return isinstance(node_lookup.parents_of(source).get(function), ast.ClassDef)
-
-
 def _is_static(function: ast.FunctionDef) -> bool:
     """Whether a method is static."""
     return [scope_names.dotted_name(d) for d in function.decorator_list] == ["staticmethod"]
@@ -304,7 +343,7 @@ def parameter_argument(source: Source, name: ast.Name, entered: Sequence[ast.Cal
     function = node_lookup.enclosing_function(source, name)
     if function is None or name.id not in scope_names.parameter_names(function):
         return None
-    method = isinstance(function, ast.FunctionDef) and _is_method(source, function)
+    method = isinstance(function, ast.FunctionDef) and class_members.is_method(source, function)
     named = [
         c for c in call_index.index_of(source).called(function.name) if isinstance(c.func, ast.Attribute) == method
     ]

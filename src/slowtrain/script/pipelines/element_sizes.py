@@ -6,19 +6,14 @@ import ast
 from dataclasses import dataclass
 from math import prod
 
-from slowtrain.script.evaluators import setting_origins
-from slowtrain.script.interpreter.engine import queries
-from slowtrain.script.interpreter.library import keras_datasets
+from slowtrain.script.interpreter.engine import interpreter, queries
 from slowtrain.script.navigation import call_index, name_bindings, node_lookup, scope_names
-from slowtrain.script.pipelines import dataset_chains, whole_pipelines
+from slowtrain.script.pipelines import dataset_chains, interpreted_datasets, whole_pipelines
 from slowtrain.script.text import syntax_tree
 from slowtrain.script.text.source_file import Source
 
 # Functions that draw or make float64 numbers.
 FLOAT_DRAWS = frozenset("rand randn random random_sample normal uniform standard_normal linspace".split())
-_DTYPE_POSITIONS = {"zeros": 1, "ones": 1, "empty": 1}  # position of dtype
-_CONVERSIONS = frozenset({"array", "asarray", "ascontiguousarray"})
-_SAME_DTYPE_FUNCTIONS = frozenset("reshape copy clip transpose repeat squeeze abs sqrt exp sin cos".split())
 _RESIZE_SIZE_POSITIONS = {"resize": 1, "resize_with_pad": 1, "Resizing": 0}  # position of the size
 _SHAPE_POSITIONS = {"ensure_shape": 1, "random_crop": 1, "stateless_random_crop": 1, "reshape": 1, "set_shape": 0}
 ASSUMED_CHANNELS = 3
@@ -44,7 +39,7 @@ def element_parts(source: Source, maker: ast.Call) -> list[ElementPart]:
     if node_lookup.called_name(maker) != "from_tensor_slices" or not maker.args:
         return []
     return [
-        ElementPart(node, _row_shape(source, node), array_dtype(source, node))
+        ElementPart(node, _row_shape(source, node), interpreter.value_at(source, node).dtype or None)
         for node in _leaf_arrays(source, maker.args[0])
     ]
 
@@ -75,7 +70,7 @@ def element_count(source: Source, flow: dataset_chains.DatasetChain) -> int | No
     maker = flow.calls[0]
     name = node_lookup.called_name(maker)
     if name == "range" and len(maker.args) == 1:
-        return int_behind_name(source, maker.args[0])
+        return queries.int_at(source, maker.args[0])
     if name == "from_generator":
         return _yield_count(source, maker)
     if name != "from_tensor_slices" or not maker.args:
@@ -95,7 +90,7 @@ def max_elements(source: Source, flow: dataset_chains.DatasetChain) -> int | Non
     for call in flow.calls[1:]:
         name = node_lookup.called_name(call)
         if name == "take":
-            taken = int_behind_name(source, node_lookup.argument_value(call, "count", 0))
+            taken = queries.int_at(source, node_lookup.argument_value(call, "count", 0))
             known = min((n for n in (known, taken) if n is not None and n >= 0), default=None)
         elif name in GROWING_OPERATIONS:
             known = None
@@ -103,16 +98,10 @@ def max_elements(source: Source, flow: dataset_chains.DatasetChain) -> int | Non
 
 
 def _range_count(source: Source, maker: ast.Call) -> int | None:
-    ends = [int_behind_name(source, a) for a in maker.args[:2]]
+    ends = [queries.int_at(source, a) for a in maker.args[:2]]
     if not ends or None in ends or len(maker.args) > 2:
         return None
     return max((ends[-1] or 0) - (ends[0] or 0 if len(ends) > 1 else 0), 1)
-
-
-def int_behind_name(source: Source, node: ast.expr | None) -> int | None:
-    """The int that an expression, or the expression behind a name, is."""
-    value = name_bindings.single_assignment(source, node) if isinstance(node, ast.Name) else None
-    return queries.int_at(source, value if isinstance(value, ast.BinOp) else node)
 
 
 def shape_source(source: Source, call: ast.Call) -> ast.expr | None:
@@ -139,7 +128,7 @@ def max_mapped_numbers(source: Source, call: ast.Call) -> int | None:
         )
         if not isinstance(given, (ast.Tuple, ast.List)):
             continue
-        sizes = [int_behind_name(source, e) for e in given.elts]
+        sizes = [queries.int_at(source, e) for e in given.elts]
         whole = [s for s in sizes if s is not None]
         if len(whole) == len(sizes) and min(whole, default=0) > 0:
             found.append(prod(whole) * (ASSUMED_CHANNELS if name in _RESIZE_SIZE_POSITIONS else 1))
@@ -147,139 +136,16 @@ def max_mapped_numbers(source: Source, call: ast.Call) -> int | None:
 
 
 def signature_numbers(source: Source, maker: ast.Call) -> int | None:
-    """The number of numbers in one element of ``from_generator``, by its signature; None if unknown."""
-    given = node_lookup.argument_value(maker, "output_signature", 4)
-    specs = given.elts if isinstance(given, (ast.Tuple, ast.List)) else [given]
-    total = 0
-    for spec in specs:
-        shape = node_lookup.argument_value(spec, "shape", 0) if isinstance(spec, ast.Call) else None
-        if not isinstance(shape, (ast.Tuple, ast.List)):
-            return None
-        sizes = [int_behind_name(source, e) for e in shape.elts]
-        if None in sizes:
-            return None
-        total += prod(s for s in sizes if s is not None)
-    return total or None
-
-
-def array_dtype(source: Source, node: ast.expr | None, depth: int = MAX_DEPTH) -> str | None:
-    """NumPy's name of an array's dtype; None if unknown."""
-    if node is None or not depth:
-        return None
-    if isinstance(node, ast.Name):
-        value = dataset_chains.last_assignment(source, node, node)
-        return array_dtype(source, value, depth - 1) if value is not None else None
-    if isinstance(node, ast.UnaryOp):
-        return array_dtype(source, node.operand, depth - 1)
-    if isinstance(node, ast.BinOp):
-        return _joined_dtype(source, node, depth)
-    if isinstance(node, ast.Subscript):
-        return array_dtype(source, node.value, depth - 1)
-    return _dtype_of_call(source, node, depth) if isinstance(node, ast.Call) else None
-
-
-def _dtype_of_call(source: Source, call: ast.Call, depth: int) -> str | None:
-    name, whole = node_lookup.called_name(call), name_bindings.qualified_name(source, call.func)
-    if whole.startswith(("tensorflow.", "keras.")):
-        return None
-    inner = call.func.value if isinstance(call.func, ast.Attribute) else None
-    given = node_lookup.argument_value(call, "dtype", _DTYPE_POSITIONS.get(name))
-    if name == "astype":
-        given = call.args[0] if call.args else given
-    if given is not None:
-        return _dtype_name(given)
-    if name in FLOAT_DRAWS or (name in _DTYPE_POSITIONS and whole.startswith("numpy.")):
-        drawn = whole.startswith("numpy.") or _is_random_generator(source, inner)
-        return "float64" if drawn else None
-    if name in _CONVERSIONS and call.args:
-        return array_dtype(source, call.args[0], depth - 1)
-    if name in _SAME_DTYPE_FUNCTIONS:
-        of = call.args[0] if whole.startswith("numpy.") and call.args else inner
-        return array_dtype(source, of, depth - 1)
-    return None
-
-
-def _joined_dtype(source: Source, node: ast.BinOp, depth: int) -> str | None:
-    """The dtype of arithmetic. A Python number does not change an array's dtype."""
-    left, right = (array_dtype(source, side, depth - 1) for side in (node.left, node.right))
-    if any(setting_origins.literal_origin(source, side) is not None for side in (node.left, node.right)):
-        return left or right
-    return "float64" if "float64" in (left, right) else left if left == right else None
-
-
-def _dtype_name(node: ast.expr) -> str | None:
-    text = node.value if isinstance(node, ast.Constant) else node.attr if isinstance(node, ast.Attribute) else None
-    if isinstance(node, ast.Name) and node.id == "float":
-        return "float64"
-    return text if isinstance(text, str) else None
-
-
-def _is_random_generator(source: Source, node: ast.expr | None) -> bool:
-    """Whether ``node`` is a NumPy random generator."""
-    if isinstance(node, ast.Name):
-        value = name_bindings.single_assignment(source, node)
-        return value is not None and not isinstance(value, ast.Name) and _is_random_generator(source, value)
-    made = name_bindings.qualified_name(source, node.func) if isinstance(node, ast.Call) else ""
-    return made in ("numpy.random.default_rng", "numpy.random.RandomState")
+    """The count of numbers in one element of ``from_generator``; None if unknown."""
+    made = queries.dataset_at(source, maker)
+    return interpreted_datasets.element_numbers(made.of, batched=False) if made is not None and made.of else None
 
 
 def _row_shape(source: Source, node: ast.expr) -> tuple[int, ...] | None:
     """The shape of one row of an array."""
-    known = _keras_row_shape(source, node)
-    if known is not None:
-        return known
     found = queries.shape_at(source, node)
     rest = [n for n in found[1:] if n is not None] if found else []
     return tuple(rest) if found and len(rest) == len(found) - 1 else None
-
-
-def _keras_row_shape(source: Source, node: ast.expr, depth: int = MAX_DEPTH) -> tuple[int, ...] | None:
-    """The row shape of ``x`` or ``y`` of ``(x, y), _ = mnist.load_data()``, scaled or not."""
-    if isinstance(node, ast.BinOp):
-        node = node.left
-    if (
-        isinstance(node, ast.Call)
-        and node_lookup.called_name(node) == "astype"
-        and isinstance(node.func, ast.Attribute)
-    ):
-        node = node.func.value
-    if not isinstance(node, ast.Name) or not depth:
-        return None
-    above = node_lookup.parents_of(source)
-    where = name_bindings.binding_scope(source, node, node.id)
-    shapes = set()
-    for store in name_bindings.bindings_of(where, node.id):
-        holder = above.get(store)
-        outer = above.get(holder) if isinstance(holder, ast.Tuple) else None
-        whole = above.get(outer) if isinstance(outer, ast.Tuple) else None
-        if isinstance(holder, ast.Tuple) and isinstance(whole, ast.Assign) and isinstance(whole.value, ast.Call):
-            name = name_bindings.qualified_name(source, whole.value.func).split(".")
-            shape = (
-                keras_datasets.SAMPLE_SHAPES.get(name[2])
-                if name[:2] == ["keras", "datasets"] and len(name) > 2
-                else None
-            )
-            shapes.add((shape if holder.elts.index(store) == 0 else ()) if shape is not None else None)  # type: ignore[arg-type]
-        elif isinstance(holder, ast.Assign) and _is_scaled(holder.value, node.id):
-            continue
-        elif not isinstance(holder, ast.AugAssign):
-            return None
-    return shapes.pop() if len(shapes) == 1 else None
-
-
-def _is_scaled(value: ast.expr, name: str) -> bool:
-    """Whether it is ``x / 255`` or ``x.astype("float32") / 255``, which keep the shape."""
-    while True:
-        if isinstance(value, ast.BinOp) and isinstance(value.right, ast.Constant):
-            value = value.left
-        elif (
-            isinstance(value, ast.Call)
-            and node_lookup.called_name(value) == "astype"
-            and isinstance(value.func, ast.Attribute)
-        ):
-            value = value.func.value
-        else:
-            return isinstance(value, ast.Name) and value.id == name
 
 
 def _yield_count(source: Source, maker: ast.Call) -> int | None:
@@ -294,8 +160,4 @@ def _yield_count(source: Source, maker: ast.Call) -> int | None:
     loop = above.get(statement) if statement is not None else None
     if not isinstance(loop, ast.For) or above.get(loop) is not made:
         return None
-    over = loop.iter
-    if isinstance(over, ast.Call) and node_lookup.called_name(over) == "zip":
-        known = [n for n in (queries.row_count_at(source, a) for a in over.args) if n is not None]
-        return min(known, default=None)
     return queries.loop_turns(source, loop)

@@ -1,15 +1,65 @@
-"""All pipelines of a file that begin in it, found once for the rules of the input causes."""
+"""The pipelines of a file: those from which training takes its batches, and the work of their functions."""
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
-from slowtrain.script.evaluators import setting_origins
-from slowtrain.script.navigation import call_index, node_lookup, scope_names
-from slowtrain.script.pipelines import dataset_chains, training_pipelines
+from slowtrain.script.interpreter.engine import queries
+from slowtrain.script.navigation import call_index, imported_functions, node_lookup, scope_names, setting_origins
+from slowtrain.script.pipelines import dataset_chains
+from slowtrain.script.properties import repeatable_functions
 from slowtrain.script.text import syntax_tree
 from slowtrain.script.text.source_file import Source, cache_recent
+
+WORKING_OPERATIONS = frozenset("map interleave flat_map filter from_generator".split())
+STEP_CALLS = frozenset({"GradientTape", "train_on_batch"})
+TRANSPARENT_CALLS = frozenset({"enumerate", "iter", "tqdm", "experimental_distribute_dataset"})
+
+
+@cache_recent(4)
+def training_chains(source: Source) -> tuple[dataset_chains.DatasetChain, ...]:
+    """The pipelines whose operations are known, once per place that takes from them."""
+    return tuple(_find_training_chains(source))
+
+
+def _find_training_chains(source: Source) -> Iterator[dataset_chains.DatasetChain]:
+    if not dataset_chains.may_make_dataset(source) and not imported_functions.may_import_project_files(source):
+        return
+    for call in call_index.index_of(source).called("fit"):
+        given = node_lookup.argument_value(call, "x", 0)
+        yield from chains_behind(source, given, call)
+    if not any(name in source.text for name in STEP_CALLS):  # saves following the loops of most files
+        return
+    for loop in call_index.nodes_of_kind(source, ast.For):
+        assert isinstance(loop, ast.For)
+        for flow in chains_behind(source, loop.iter, loop):
+            if any(_takes_step(part) for one in loop.body for part in source.called(one)):
+                yield flow
+
+
+def _takes_step(part: ast.AST) -> bool:
+    return any(isinstance(n, ast.Call) and node_lookup.called_name(n) in STEP_CALLS for n in syntax_tree.walk(part))
+
+
+def chains_behind(source: Source, given: ast.expr | None, place: ast.AST) -> Iterator[dataset_chains.DatasetChain]:
+    """The pipeline behind an expression, through names and ``enumerate``; none if its source is unknown."""
+    for _ in range(dataset_chains.MAX_LINKS):
+        if isinstance(given, ast.Name):
+            given = dataset_chains.last_assignment(source, given, place) or dataset_chains.parameter_argument(
+                source, given
+            )
+            place = given if given is not None else place
+        elif isinstance(given, ast.Call) and node_lookup.called_name(given) in TRANSPARENT_CALLS and given.args:
+            given = given.args[0]
+        else:
+            break
+    if isinstance(given, ast.Call):
+        flow = dataset_chains.upstream_chain(source, given)
+        if flow.known:
+            yield flow
+
 
 BATCHING_OPERATIONS = frozenset(
     {"batch", "padded_batch", "ragged_batch", "bucket_by_sequence_length", "group_by_window", "window", "sparse_batch"}
@@ -57,8 +107,8 @@ def mapped_function(source: Source, call: ast.Call) -> ast.FunctionDef | ast.Lam
         return given
     if isinstance(given, (ast.Name, ast.Attribute)):
         found = node_lookup.function_named(source, given.id if isinstance(given, ast.Name) else given.attr, call)
-        return found if found is not None else setting_origins.call_method(source, given)
-    return setting_origins.call_method(source, given) if isinstance(given, ast.Call) else None
+        return found if found is not None else queries.call_method_at(source, given)
+    return queries.call_method_at(source, given) if isinstance(given, ast.Call) else None
 
 
 def live_statements(node: ast.AST) -> list[ast.AST]:
@@ -99,7 +149,7 @@ def is_read_repeatedly(source: Source, flow: dataset_chains.DatasetChain) -> boo
         if count is None or node_lookup.argument_value(fit, "steps_per_epoch") is not None:
             continue
         if (
-            flow in training_pipelines.chains_behind(source, given, fit)
+            flow in chains_behind(source, given, fit)
             and (setting_origins.literal_int(source, count) or 0) >= MIN_PASSES
         ):
             return True
@@ -107,7 +157,79 @@ def is_read_repeatedly(source: Source, flow: dataset_chains.DatasetChain) -> boo
         if (
             isinstance(loop, ast.For)
             and scope_names.enclosing_loops(source, loop)
-            and flow in training_pipelines.chains_behind(source, loop.iter, loop)
+            and flow in chains_behind(source, loop.iter, loop)
         ):
             return True
     return False
+
+
+# Functions of TensorFlow, by (the start of) their last name, that take longer than the overhead of a parallel call.
+COSTLY_PREFIXES = (
+    "decode_jpeg", "decode_png", "decode_image", "decode_gif", "decode_bmp", "decode_wav", "decode_csv", "decode_json",
+    "decode_and_crop", "decode_compressed", "decode_proto", "read_file", "parse_", "resize", "random_", "adjust_",
+    "rot90", "crop_", "central_crop", "rgb_to_", "stft", "mfcc", "fft", "rfft", "spectrogram", "regex_", "unicode_",
+    "string_split", "matmul", "einsum", "conv2d", "sort", "argsort", "unique", "py_function", "numpy_function",
+    "sample_distorted", "tokenize",
+)  # fmt: skip
+READING_PREFIXES = ("decode_", "read_file")  # those that start from a file's bytes
+FRAMEWORKS = ("tensorflow", "keras", "tf_keras")
+MAX_FILES = 3  # other files that are followed
+MIN_OPS = 8  # assumed: this many calls of framework ops in one function are worth a thread
+
+
+@dataclass(frozen=True)
+class Work:
+    """``says``: the function that works; ``python``: it runs in Python's interpreter."""
+
+    says: str
+    python: bool
+
+
+def function_work(source: Source, function: ast.expr, near: ast.AST) -> Work | None:
+    """The work in ``function`` and its callees in the project; None if it is little or not visible."""
+    several = _looped_functions(source, function)
+    if several:
+        found = [one for each in several if (one := function_work(source, each, near)) is not None]
+        return max(found, key=lambda one: one.python, default=None)
+    start: ast.AST | None = function
+    if isinstance(function, (ast.Name, ast.Attribute)):
+        named = imported_functions.named_function(source, function, near)
+        source, start = (named.source, named.function) if named is not None else (source, None)
+    if start is None or isinstance(start, ast.Call):
+        start = queries.call_method_at(source, function)
+    if not isinstance(start, (ast.Lambda, ast.FunctionDef)):
+        return None
+    return _work_of_calls(_called_names(source, start, MAX_FILES))
+
+
+def _looped_functions(source: Source, function: ast.expr) -> list[ast.expr]:
+    """The functions that a loop iterates: ``for stage in (read, crop): ds = ds.map(stage)``."""
+    for loop in scope_names.enclosing_loops(source, function) if isinstance(function, ast.Name) else ():
+        if isinstance(loop, ast.For) and scope_names.dotted_name(loop.target) == scope_names.dotted_name(function):
+            over = setting_origins.written_value(source, loop.iter)
+            if isinstance(over, (ast.List, ast.Tuple)):
+                return [e for e in over.elts if isinstance(e, (ast.Name, ast.Attribute, ast.Lambda))]
+    return []
+
+
+def _called_names(source: Source, start: ast.AST, depth: int) -> list[tuple[str, str]]:
+    """The last and the full name of each callee of ``start``, in functions of other files too."""
+    parts = source.called(start)
+    found = [
+        (node_lookup.called_name(n), scope_names.resolved_name(source, n.func))
+        for one in parts
+        for n in syntax_tree.walk(one)
+        if isinstance(n, ast.Call)
+    ]
+    for other in [o for one in parts for o in imported_functions.called_imports(source, one)] if depth else ():
+        found += _called_names(other.source, other.function, depth - 1)
+    return found
+
+
+def _work_of_calls(calls: list[tuple[str, str]]) -> Work | None:
+    python = any(name in repeatable_functions.PYTHON_OPS for name, _ in calls)
+    ours = [name for name, full in calls if full.startswith(FRAMEWORKS)]
+    for name in ours:
+        if name.startswith(COSTLY_PREFIXES):
+            return Work(name, python)
+    return Work(f"{len(ours)} ops", python) if len(ours) >= MIN_OPS else None

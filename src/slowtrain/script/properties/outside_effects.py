@@ -1,4 +1,4 @@
-"""Effects of a script that a probe cannot contain: other programs, databases, services, libraries that write files."""
+"""Effects that a probe cannot contain (other programs, databases, services), and code that a reading does not reach."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import ast
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from slowtrain.script.navigation import module_files, name_bindings
+from slowtrain.script.navigation import call_index, name_bindings, project_files
 from slowtrain.script.text import syntax_tree
-from slowtrain.script.text.source_file import Source, read_source
+from slowtrain.script.text.source_file import FUNCTION_NODES, Source, read_source
 
 MAX_PROJECT_FILES = 200  # files of one project that are read; takes a few seconds
 
@@ -132,7 +132,7 @@ def _call_effect(node: ast.Call, dotted: str, known: Mapping[str, str]) -> str:
     root, last = dotted.partition(".")[0], dotted.rpartition(".")[2]
     if root == "os" and last in OS_COMMANDS:
         return f"{dotted} starts other programs"
-    if dotted in CODE_LOADERS and not module_files.dynamic_import_name(node):
+    if dotted in CODE_LOADERS and not project_files.dynamic_import_name(node):
         return f"{dotted} runs code that could not be read beforehand"
     if last in WRITER_FUNCTIONS and WRITER_FUNCTIONS[last][0] == root:
         return f"{last}: {WRITER_FUNCTIONS[last][1]}"
@@ -181,11 +181,45 @@ def project_sources(script: str) -> Iterator[Source]:
     """The script and the user's own files that it imports, directly or not."""
     first = Path(script).resolve()
     first = first / "__main__.py" if first.is_dir() else first
-    folders, todo, seen = module_files.search_folders(first), [first], set[Path]()
+    folders, todo, seen = project_files.search_folders(first), [first], set[Path]()
     while todo and len(seen) < MAX_PROJECT_FILES:
         path = todo.pop(0)
         source = read_source(str(path)) if path not in seen else None
         seen.add(path)
         if source is not None:
             yield source
-            todo += module_files.imported_files(source, folders)
+            todo += project_files.imported_files(source, folders)
+
+
+EXECUTING_BUILTINS = ("exec", "eval")
+# Keywords of Keras's fit only; a scaler's or an estimator's fit trains no network.
+KERAS_FIT_KEYWORDS = frozenset(
+    {"epochs", "initial_epoch", "steps_per_epoch", "validation_data", "batch_size", "callbacks"}
+)
+
+
+def executed_texts(source: Source) -> Iterator[tuple[int, str]]:
+    """Line and name of each call of Python's ``exec`` and ``eval``."""
+    calls = [c for c in call_index.index_of(source).called(*EXECUTING_BUILTINS) if isinstance(c.func, ast.Name)]
+    own = set(_defined_names(source)) if calls else set[str]()
+    for call in calls:
+        if isinstance(call.func, ast.Name) and call.func.id not in own:
+            yield call.lineno, call.func.id
+
+
+def _defined_names(source: Source) -> Iterator[str]:
+    """Names that the file itself binds: a user's function called ``eval`` executes no text."""
+    for node in syntax_tree.walk(source.tree):
+        if isinstance(node, FUNCTION_NODES):
+            yield node.name
+        elif isinstance(node, ast.alias):
+            yield node.asname or node.name
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            yield node.id
+
+
+def keras_fit_calls(source: Source) -> list[ast.Call]:
+    """Calls of Keras's ``fit``."""
+    return [
+        c for c in call_index.index_of(source).called("fit") if any(k.arg in KERAS_FIT_KEYWORDS for k in c.keywords)
+    ]

@@ -35,37 +35,35 @@ CHANGING_CALLS = frozenset(
 def may_vary_by_call(source: Source, function: ast.AST) -> bool:
     """Whether ``function`` (a lambda, a name, an attribute or a layer's constructor) may differ between calls."""
     start: ast.AST = function
-    if isinstance(function, ast.Call):
-        called = _call_method(source, function)
-        if called is None:
-            return node_lookup.called_name(function) not in FIXED_LAYERS
-        start = called
-    elif isinstance(function, ast.Name):
-        found = node_lookup.function_named(source, function.id)
-        other = imported_functions.imported_function(source, function) if found is None else None
-        if other is not None:
-            return _imported_may_vary(other)
-        if found is None:  # a layer, or a function of another library
-            made = [
-                n.value
-                for n in scope_names.binding_statements(source, function.id, source.tree)
-                if isinstance(n, ast.Assign)
-            ]
-            return len(made) != 1 or not isinstance(made[0], ast.Call) or may_vary_by_call(source, made[0])
-        start = found
-    elif isinstance(function, ast.Attribute) and not scope_names.resolved_name(source, function).startswith(
-        "tensorflow."
-    ):
-        found = node_lookup.function_named(source, function.attr)
-        other = imported_functions.imported_function(source, function) if found is None else None
-        if other is not None:
-            return _imported_may_vary(other)
-        if found is None:
+    match function:
+        case ast.Call():
+            called = _call_method(source, function)
+            if called is None:
+                return node_lookup.called_name(function) not in FIXED_LAYERS
+            start = called
+        case ast.Name() | ast.Attribute() if not _is_tensorflow_attribute(source, function):
+            found = imported_functions.named_function(source, function)
+            if found is None:
+                return isinstance(function, ast.Attribute) or _layer_may_vary(source, function)
+            if found.source is not source:
+                return _imported_may_vary(found)
+            start = found.function
+        case ast.Lambda() | ast.FunctionDef() | ast.Attribute():
+            pass
+        case _:
             return True
-        start = found
-    elif not isinstance(function, (ast.Lambda, ast.FunctionDef, ast.Attribute)):
-        return True
     return any(has_varying_result(source, n) for n in source.called(start)) or _reads_variable(source, start)
+
+
+def _is_tensorflow_attribute(source: Source, node: ast.AST) -> bool:
+    return isinstance(node, ast.Attribute) and scope_names.resolved_name(source, node).startswith("tensorflow.")
+
+
+def _layer_may_vary(source: Source, name: ast.Name) -> bool:
+    """Whether what a name of the module holds may: a layer, or a function of another library."""
+    stored = scope_names.binding_statements(source, name.id, source.tree)
+    made = [n.value for n in stored if isinstance(n, ast.Assign)]
+    return len(made) != 1 or not isinstance(made[0], ast.Call) or may_vary_by_call(source, made[0])
 
 
 def _call_method(source: Source, made: ast.Call) -> ast.AST | None:
@@ -234,16 +232,12 @@ def _stored_name(node: ast.AST) -> str:
 
 def may_run_in_parallel(source: Source, function: ast.expr, near: ast.AST) -> bool:
     """Whether several calls of ``function`` may run at the same time: no state passes from one to the next."""
-    start: ast.AST | None = function
-    if isinstance(function, ast.Name):
-        start = node_lookup.function_named(source, function.id, near)
-    elif isinstance(function, ast.Attribute):
-        start = node_lookup.function_named(source, function.attr, near)
-    other = imported_functions.imported_function(source, function) if start is None else None
-    if other is not None:
-        source, start = other.source, other.function
-    if start is None:
-        return True  # a layer, or a function of TensorFlow or another library
+    start: ast.AST = function
+    if isinstance(function, (ast.Name, ast.Attribute)):
+        found = imported_functions.named_function(source, function, near)
+        if found is None:
+            return True  # a layer, or a function of TensorFlow or another library
+        source, start = found.source, found.function
     for inner in source.called(start):
         for node in syntax_tree.walk(inner):
             name = node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""

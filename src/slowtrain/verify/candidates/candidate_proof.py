@@ -13,7 +13,7 @@ from slowtrain.errors import InputError
 from slowtrain.model import Effect, Saving, Verdict
 from slowtrain.model.answers.cure_proof import Attempt, Proof
 from slowtrain.number_text import format_count
-from slowtrain.script.navigation import module_files
+from slowtrain.script.navigation import project_files
 from slowtrain.script.pipelines import dataset_chains
 from slowtrain.script.properties.outside_effects import project_sources, unredirected_actions
 from slowtrain.script.text.source_file import Source, parse_source
@@ -58,7 +58,7 @@ def prove_candidate(
 
 def own_sources(script: Script) -> Iterator[Source]:
     """The sources of the script and of its own modules."""
-    file = module_files.main_file(script.target) if script.module else None
+    file = project_files.main_file(script.target) if script.module else None
     return project_sources(str(file or script.target))
 
 

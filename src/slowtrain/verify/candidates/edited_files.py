@@ -15,7 +15,7 @@ from pathlib import Path
 from slowtrain.errors import InputError
 from slowtrain.model import Edit
 from slowtrain.model.answers.cure_proof import ChangedFile
-from slowtrain.script.navigation import module_files
+from slowtrain.script.navigation import project_files
 from slowtrain.script.text import edits as editing
 
 
@@ -168,7 +168,7 @@ def _uncommitted_files(folder: Path) -> list[str]:
 
 def _read_own_file(path: Path) -> bytes:
     """The content of a file that belongs to the user and may be edited."""
-    if module_files.is_installed(path):
+    if project_files.is_installed(path):
         raise InputError(f"{path} belongs to an installed package and is not edited")
     try:
         return path.read_bytes()

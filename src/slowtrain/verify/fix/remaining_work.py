@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterator, Sequence
 from slowtrain.model import Diagnosis, Effect, Place, Signal
 from slowtrain.model.answers.cure_proof import Attempt, ManualCure
 from slowtrain.number_text import format_count
-from slowtrain.script.properties import hidden_code
+from slowtrain.script.properties import outside_effects
 from slowtrain.script.text.source_file import Source
 from slowtrain.verify.candidates.diagnosed_probe import DiagnosedProbe
 from slowtrain.verify.measurement.probe_process import Probe
@@ -59,9 +59,9 @@ def visibility_notes(before: DiagnosedProbe) -> Iterator[str]:
 def unreached_parts(sources: Sequence[Source], measured: Probe) -> Iterator[str]:
     """Parts of the program that no edit reaches, or that the probe ``measured`` did not run."""
     for source in sources:
-        for line, name in hidden_code.executed_texts(source):
+        for line, name in outside_effects.executed_texts(source):
             yield f"{_line_label(source, line)} runs text as code ({name}), which no edit can change"
-    fits = [(source, call) for source in sources for call in hidden_code.keras_fit_calls(source)]
+    fits = [(source, call) for source in sources for call in outside_effects.keras_fit_calls(source)]
     came_to = [_line_label(s, c.lineno) for s, c in fits if _holds_place(s, c, measured.fits)]
     others = [_line_label(s, c.lineno) for s, c in fits if not _holds_place(s, c, measured.fits)]
     if measured.stopped and came_to and others:

@@ -8,7 +8,7 @@ import pytest
 
 from slowtrain.model import Edit
 from slowtrain.script.fixes.input import worker_threads
-from slowtrain.script.locations.edits import python_input_edits
+from slowtrain.script.locations.edits import input_edits
 from slowtrain.script.text import edits
 from slowtrain.script.text.source_file import Source, parse_source
 
@@ -100,9 +100,6 @@ def test_workers_that_are_there_stay() -> None:
 def test_threads_are_no_cure_of_a_loop_in_bytecode(kind: str, helped: bool) -> None:
     """It holds the interpreter's lock: what one of them does the others wait for."""
     assert (
-        any(
-            says.startswith(python_input_edits.WORKERS_TEXT)
-            for _, says, _ in python_input_edits.python_input_fixes(16.0, kind)
-        )
+        any(says.startswith(input_edits.WORKERS_TEXT) for _, says, _ in input_edits.python_input_fixes(16.0, kind))
         is helped
     )

@@ -6,12 +6,17 @@ import ast
 from collections.abc import Iterator
 
 from slowtrain.model import Edit
-from slowtrain.script.evaluators.number_formats import DOUBLE, PLAIN, REAL, NumberFormats
+from slowtrain.script.interpreter.domain.abstract_values import INTEGER_DTYPES, Value, join_values
+from slowtrain.script.interpreter.domain.operators import FLOAT_CONSTANTS
+from slowtrain.script.interpreter.engine import queries
+from slowtrain.script.interpreter.engine.interpreter import value_at
 from slowtrain.script.navigation import name_bindings
 from slowtrain.script.navigation import node_lookup as find
 from slowtrain.script.text import edits, syntax_tree
 from slowtrain.script.text.source_file import Source
 
+DOUBLE, SINGLE, WHOLE, TENSOR = "double", "single", "whole", "tensor"
+PLAIN, REAL = "plain", "real"  # Python ints and texts; Python floats, which take an array's format
 DOUBLE_NAMES = ("float64", "double")
 FORMAT_SETTERS = frozenset(
     {"set_floatx", "set_global_policy", "set_dtype_policy", "set_policy", "Policy", "DTypePolicy"}
@@ -25,61 +30,79 @@ FORMAT_NEUTRAL_CALLS = frozenset(
     "hist scatter imshow axvline legend".split()
 )
 TENSOR_MAKERS = frozenset(f"tensorflow.{name}" for name in ("constant", "convert_to_tensor", "Variable"))
+MAX_CASTS = 32
 PYTHON_OPS = frozenset({"numpy_function", "py_function"})  # their formats are given separately from their data
 
 
 def single_precision_edits(source: Source) -> tuple[Edit, ...]:
     """The script in float32; nothing if its formats might not match then."""
-    named = _format_name_edits(source)
+    named = _format_names(source)
     if named is None:
         return ()
-    formats, casts = NumberFormats(source), []
     if any(find.called_name(n) in PYTHON_OPS for n in syntax_tree.walk(source.tree) if isinstance(n, ast.Call)):
         return ()
-    for _ in range(8):  # a cast array makes the arrays computed from it float32 as well
-        found = [(node, holder) for node, holder in _handed_over_values(source) if formats.of(node) == DOUBLE]
-        value = _first_double_value(formats, [node for node, _ in found])
-        if value is None:
+    handed_over = list(_handed_over_values(source))
+    recast, casts = set(named), list[Edit]()
+    for _ in range(MAX_CASTS):  # a cast array makes the arrays computed from it float32 as well
+        known = frozenset(recast)
+        found = [one for one in handed_over if one[0] not in known and _format_at(source, one[0], known) == DOUBLE]
+        arrays = _next_casts(source, found, known)
+        if not arrays:
             break
-        formats.cast.add(value)
-        casts += edits.append_to_chain(source, value, '.astype("float32")')
-    rest = [pair for pair in _handed_over_values(source) if pair[0] not in formats.cast]
-    for node, holder in rest:
-        kind = formats.of(node)
-        if kind == DOUBLE:
-            casts += _cast_edits(source, node, holder)
-        elif kind is None and _is_boundary(source, holder):
+        recast |= set(arrays)
+        casts += [one for value, holder in arrays.items() for one in _cast_edits(source, value, holder)]
+    for node, holder in handed_over:
+        if node not in recast and _is_boundary(source, holder) and _format_at(source, node, frozenset(recast)) is None:
             return ()
-    return (*named, *casts)
+    return (*(edits.replace_node(source, node, text) for node, text in named.items()), *casts)
 
 
-def _format_name_edits(source: Source) -> list[Edit] | None:
-    """Edits of the name float64 in calls of TensorFlow and Keras. None: a name may mean something else."""
-    changed = []
+def _format_at(source: Source, node: ast.expr, recast: frozenset[ast.expr] = frozenset()) -> str | None:
+    """The number format of an expression, if an edit makes ``recast`` float32; None if unknown."""
+    return _format_of(value_at(source, node, recast))
+
+
+def _format_of(value: Value) -> str | None:
+    match value.kind:
+        case "tensor" | "variable":
+            return TENSOR
+        case "text" | "none":
+            return PLAIN
+        case "number":
+            return REAL if value.name == "float" else PLAIN
+        case "library":
+            return REAL if value.name in FLOAT_CONSTANTS else None
+        case "list" | "tuple":
+            return _format_of(join_values(value.items.values())) if value.items else PLAIN
+        case "array" if value.dtype in INTEGER_DTYPES:
+            return WHOLE
+        case "array":
+            return {"float64": DOUBLE, "float32": SINGLE, "float16": SINGLE}.get(value.dtype)
+    return None
+
+
+def _format_names(source: Source) -> dict[ast.expr, str] | None:
+    """The names float64 in calls of TensorFlow and Keras, and their new texts. None: one may mean something else."""
+    changed: dict[ast.expr, str] = {}
     for node in syntax_tree.walk(source.tree):
         if isinstance(node, ast.Attribute) and name_bindings.qualified_name(source, node) in (
             "tensorflow.float64",
             "tensorflow.double",
         ):
-            changed.append(edits.replace_node(source, node, f"{edits.node_text(source, node.value)}.float32"))
+            changed[node] = f"{edits.node_text(source, node.value)}.float32"
         elif isinstance(node, ast.Constant) and node.value in DOUBLE_NAMES:
             use = _is_tensor_format(source, node)
             if use is None:
                 return None
             if use:
-                changed.append(edits.replace_node(source, node, _quoted_name(source, node, "float32")))
-        elif isinstance(node, ast.Attribute) and name_bindings.qualified_name(source, node) in (
-            "numpy.float64",
-            "numpy.double",
+                changed[node] = edits.node_text(source, node).replace(str(node.value), "float32")
+        elif (
+            isinstance(node, ast.Attribute)
+            and name_bindings.qualified_name(source, node) in ("numpy.float64", "numpy.double")
+            and _is_tensor_format(source, node)
         ):
-            changed += [edits.replace_node(source, node, f"{edits.node_text(source, node.value)}.float32")] * bool(
-                _is_tensor_format(source, node)
-            )
+            changed[node] = f"{edits.node_text(source, node.value)}.float32"
     return changed
-
-
-def _quoted_name(source: Source, node: ast.Constant, text: str) -> str:
-    return edits.node_text(source, node).replace(str(node.value), text)
 
 
 def _is_tensor_format(source: Source, node: ast.expr) -> bool | None:
@@ -131,7 +154,7 @@ def _handed_over_values(source: Source) -> Iterator[tuple[ast.expr, ast.AST]]:
             yield node, holder
         elif isinstance(holder, ast.BinOp) and isinstance(node, (ast.Name, ast.Subscript)):
             other = holder.right if node is holder.left else holder.left
-            if NumberFormats(source).of(other) not in (DOUBLE, PLAIN, REAL, "single", "whole"):
+            if _format_at(source, other) in (None, TENSOR):
                 yield node, holder
 
 
@@ -145,29 +168,60 @@ def _takes_arrays(source: Source, call: ast.Call) -> bool:
         or last in CONVERTING_METHODS
     ):
         return False
-    if (
-        isinstance(call.func, ast.Attribute)
-        and not name
-        and NumberFormats(source).of(call.func.value) in (DOUBLE, "single", "whole")
-    ):
-        return False  # a method of an array
+    owner = value_at(source, call.func.value) if isinstance(call.func, ast.Attribute) and not name else None
+    if owner is not None and (owner.kind == "array" or owner.name.startswith("numpy.random.")):
+        return False  # a method of an array, or of a generator of random numbers
     return last not in ("default_rng", "RandomState", "seed", "astype")
 
 
-def _first_double_value(formats: NumberFormats, handed_over: list[ast.expr]) -> ast.expr | None:
-    """The first assignment of a float64 array that one of the names among ``handed_over`` gets its value from."""
-    found: list[ast.expr] = []
-    for node in handed_over:
+def _next_casts(
+    source: Source, handed_over: list[tuple[ast.expr, ast.AST]], recast: frozenset[ast.expr]
+) -> dict[ast.expr, ast.AST | None]:
+    """Float64 arrays to cast: assigned to names among ``handed_over``, or handed over, with what takes them.
+
+    All that are computed from no other float64 array of the script; else the first of the others.
+    """
+    found: dict[ast.expr, ast.AST | None] = {}
+    for node, holder in handed_over:
         base: ast.expr = node
         while isinstance(base, (ast.Subscript, ast.Starred)):
             base = base.value
-        given = (formats.assignments(base) or []) if isinstance(base, ast.Name) else []
-        arrays = [v for v in given if not isinstance(v, (ast.Tuple, ast.Name)) and v not in formats.cast]
-        found += [v for v in arrays if formats.of(v) == DOUBLE]
-    return min(found, key=edits.node_start, default=None)
+        given = _assigned_values(source, base) if isinstance(base, ast.Name) else []
+        arrays = [v for v in given if not isinstance(v, ast.Name) and v not in recast and _is_double(source, v, recast)]
+        found |= dict.fromkeys(arrays, None) or {node: holder}
+    made = {one: holder for one, holder in found.items() if not _reads_double(source, one, recast)}
+    first = min(found, key=edits.node_start, default=None)
+    return made or ({first: found[first]} if first is not None else {})
 
 
-def _cast_edits(source: Source, node: ast.expr, holder: ast.AST) -> list[Edit]:
+def _reads_double(source: Source, node: ast.expr, recast: frozenset[ast.expr]) -> bool:
+    """Whether a float64 array under a name, or of a function of the script, is part of an expression."""
+    for one in syntax_tree.walk(node):
+        if isinstance(one, ast.Name) and _is_double(source, one, recast):
+            return True
+        if isinstance(one, ast.Call) and queries.called_function(source, one) is not None:
+            return True
+    return False
+
+
+def _is_double(source: Source, node: ast.expr, recast: frozenset[ast.expr]) -> bool:
+    value = value_at(source, node, recast)
+    return value.kind == "array" and value.dtype == "float64"
+
+
+def _assigned_values(source: Source, name: ast.Name) -> list[ast.expr]:
+    """All values assigned to a name in its scope; empty if it is also bound in another way than by ``+=``."""
+    where, above = name_bindings.binding_scope(source, name, name.id), find.parents_of(source)
+    found: list[ast.expr] = []
+    for store in name_bindings.bindings_of(where, name.id):
+        value = name_bindings.assigned_value(source, store) if isinstance(store, ast.Name) else None
+        if value is None and not isinstance(above.get(store), ast.AugAssign):
+            return []
+        found += [value] if value is not None else []
+    return found
+
+
+def _cast_edits(source: Source, node: ast.expr, holder: ast.AST | None) -> list[Edit]:
     """A cast of the array where it is handed over."""
     typed = isinstance(holder, ast.Call) and name_bindings.qualified_name(source, holder.func) in TENSOR_MAKERS
     if typed and isinstance(holder, ast.Call) and find.argument_value(holder, "dtype") is not None:

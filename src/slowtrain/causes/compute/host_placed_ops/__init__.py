@@ -13,7 +13,7 @@ from slowtrain.model import Category, Effect, Evidence, Place, Prescription, Sig
 from slowtrain.number_text import format_number
 from slowtrain.profile import framework_names, host_reasons
 from slowtrain.script.fixes.models import model_settings
-from slowtrain.script.locations import op_calls
+from slowtrain.script.locations import line_roles
 from slowtrain.script.locations.edits import recorded_edits
 from slowtrain.script.locations.recorded_sources import edit_project, recorded_source
 from slowtrain.script.text.source_file import Source
@@ -158,13 +158,13 @@ def _calls_making_ops(trace: Trace, kinds: Sequence[str]) -> Iterable[tuple[Sour
     function = step_bound.user_step_function(trace)
     source = recorded_source(trace, function.file) if function is not None else None
     if source is not None and function is not None:
-        yield from ((source, call) for call in op_calls.calls_making_ops(source, function.line, kinds))
+        yield from ((source, call) for call in line_roles.calls_making_ops(source, function.line, kinds))
 
 
 def _op_cures(trace: Trace, finding: HostPlacedFinding) -> Iterable[Prescription]:
     """What to do with the ops, which depends on what they need."""
     calls, kinds = finding.calls, finding.kinds
-    if calls and all(op_calls.needs_batch_alone(source, call) for source, call in calls):
+    if calls and all(line_roles.needs_batch_alone(source, call) for source, call in calls):
         yield Prescription("edit", Effect.EXACT, "it needs only the batch: move it into the map of the input pipeline")
         return
     symmetric = recorded_edits.first_applicable(trace, finding.where, fix.symmetric_eigenvalue_edits)

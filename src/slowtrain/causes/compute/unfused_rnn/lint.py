@@ -9,7 +9,7 @@ from slowtrain.model import Effect, Prescription, Spot
 from slowtrain.script.fixes.models import model_settings
 from slowtrain.script.interpreter.engine import queries
 from slowtrain.script.lint_rules.compute import recurrent_layers
-from slowtrain.script.navigation import call_index, name_bindings, node_lookup, training_calls
+from slowtrain.script.navigation import call_index, name_bindings, node_lookup
 from slowtrain.script.text import edits
 from slowtrain.script.text.source_file import Source
 
@@ -18,7 +18,7 @@ MAX_UNROLLED_STEPS = 64  # time steps; unrolled, they are a graph of some thousa
 
 def find_spots(source: Source) -> Iterable[Spot]:
     """Layers with a setting that cuDNN does not support, in a file that trains."""
-    if not training_calls.takes_training_steps(source):
+    if not call_index.takes_training_steps(source):
         return
     seen: set[ast.Call] = set()
     for call in call_index.index_of(source).called("LSTM", "GRU"):

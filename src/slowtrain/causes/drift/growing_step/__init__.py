@@ -10,7 +10,7 @@ from slowtrain.causes.drift.growing_step import dataset_rebasing, growing_values
 from slowtrain.columns.arrays import median_value
 from slowtrain.model import Category, Edit, Effect, Evidence, Place, Prescription, Signal, VerdictKind
 from slowtrain.number_text import format_number
-from slowtrain.script.locations import growth_lines, planned_steps, source_locations
+from slowtrain.script.locations import line_roles, planned_steps, source_locations
 from slowtrain.script.locations.edits import recorded_edits
 from slowtrain.script.text.source_file import Source
 from slowtrain.trace import Trace
@@ -156,7 +156,7 @@ def _epoch_start_growth(trace: Trace) -> tuple[StepGrowth, SlowdownReason] | Non
 
 def _growth_places(trace: Trace, why: SlowdownReason) -> tuple[Place, ...]:
     """Lines that got slower and lines that make an array longer, the latter first if a call works on the array."""
-    arrays = growth_lines.adding_places(trace, growth_suspects.growing_arrays(trace))
+    arrays = line_roles.adding_places(trace, growth_suspects.growing_arrays(trace))
     worked_on = why.kind in ("", "call", str(Category.COMPILE), str(Category.CONVERT))
     return source_locations.merge_places(arrays if worked_on else (), _growing_lines(trace, why), why.where, arrays)
 

@@ -15,7 +15,6 @@ from slowtrain.script.navigation import (
     name_bindings,
     node_lookup,
     scope_names,
-    training_calls,
 )
 from slowtrain.script.pipelines import dataset_chains
 from slowtrain.script.text.source_file import Source
@@ -32,7 +31,7 @@ def growing_values(source: Source) -> Iterator[tuple[ast.stmt, ast.expr, str]]:
 
     Yields the statement, the target that it makes longer, and the text of the spot.
     """
-    if not training_calls.takes_training_steps(source):
+    if not call_index.takes_training_steps(source):
         return
     yield from _joined_values(source)
     if not dataset_chains.may_make_dataset(source):

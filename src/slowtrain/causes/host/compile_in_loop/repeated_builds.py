@@ -11,7 +11,7 @@ from slowtrain.model import Edit
 from slowtrain.script.fixes.loops import hoisted_statements
 from slowtrain.script.interpreter.engine import queries
 from slowtrain.script.lint_rules.host import traced_functions
-from slowtrain.script.navigation import call_index, name_bindings, node_lookup, scope_names, training_calls
+from slowtrain.script.navigation import call_index, name_bindings, node_lookup, scope_names
 from slowtrain.script.text import edits, syntax_tree
 from slowtrain.script.text.source_file import FUNCTION_NODES, Source
 
@@ -30,7 +30,7 @@ class RepeatedBuild:
 
 def repeated_compiles(source: Source) -> Iterator[RepeatedBuild]:
     """``compile()`` in a loop on a model that is compiled already, with no change but the learning rate."""
-    for call in call_index.index_of(source).called("compile") if training_calls.takes_training_steps(source) else ():
+    for call in call_index.index_of(source).called("compile") if call_index.takes_training_steps(source) else ():
         loops = scope_names.enclosing_loops(source, call)
         turns = queries.loop_turns(source, loops[0]) if loops else 0
         if turns is not None and turns < MIN_BUILDS:

@@ -13,11 +13,10 @@ from slowtrain.causes.host.eager_step import eager_code, eager_switches, fix
 from slowtrain.columns.device import Kernels
 from slowtrain.model import Category, Edit, Effect, Evidence, Place, Prescription, Signal
 from slowtrain.number_text import first_names, format_number
-from slowtrain.script.evaluators import setting_origins
 from slowtrain.script.lint_rules.steps import reached_code
 from slowtrain.script.locations import recorded_sources, source_locations
 from slowtrain.script.locations.edits import recorded_edits
-from slowtrain.script.navigation import call_index, node_lookup
+from slowtrain.script.navigation import call_index, node_lookup, setting_origins
 from slowtrain.script.text.source_file import Source
 from slowtrain.trace import Trace
 from slowtrain.trace.signals.host.host_work import graph_step_ms, ms_per_step

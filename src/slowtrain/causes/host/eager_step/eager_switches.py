@@ -5,10 +5,9 @@ from __future__ import annotations
 import ast
 from collections.abc import Sequence
 
-from slowtrain.causes.host.eager_step.fix import body_without_docstring, tensorflow_name
+from slowtrain.causes.host.eager_step.fix import body_without_docstring
 from slowtrain.model import Edit
-from slowtrain.script.evaluators import setting_origins
-from slowtrain.script.navigation import node_lookup, scope_names
+from slowtrain.script.navigation import node_lookup, scope_names, setting_origins
 from slowtrain.script.properties import graph_obstacles
 from slowtrain.script.text import edits, syntax_tree
 from slowtrain.script.text.source_file import Source
@@ -77,7 +76,7 @@ def _only_setting_literal(source: Source, value: ast.expr) -> ast.expr:
 
 def _open_batch_sizes(source: Source) -> list[ast.Subscript]:
     """Batch sizes in the models' ``call`` that must not be read while tracing."""
-    if tensorflow_name(source) != "tf":
+    if scope_names.module_alias(source, "tensorflow") != "tf":
         return []
     methods = [n for n in syntax_tree.walk(source.tree) if isinstance(n, ast.FunctionDef) and n.name == "call"]
     return [size for method in methods for size in graph_obstacles.batch_size_nodes(method)]

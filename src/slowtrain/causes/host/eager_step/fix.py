@@ -110,21 +110,12 @@ def _is_distributed(source: Source, function: ast.AST) -> bool:
     return any(scope_names.dotted_name(a).rpartition(".")[2] == name for call in runs for a in call.args[:1])
 
 
-def tensorflow_name(source: Source) -> str | None:
-    """The name by which the file imports TensorFlow."""
-    for node in source.tree.body:
-        for alias in node.names if isinstance(node, ast.Import) else ():
-            if alias.name == "tensorflow":
-                return alias.asname or alias.name
-    return None
-
-
 # -- the whole function
 
 
 def _decorator_edits(source: Source, function: ast.FunctionDef | ast.AsyncFunctionDef) -> list[Edit]:
-    name = tensorflow_name(source)
-    if name is None or isinstance(function, ast.AsyncFunctionDef) or function.args.vararg or function.args.kwarg:
+    name = scope_names.module_alias(source, "tensorflow")
+    if not name or isinstance(function, ast.AsyncFunctionDef) or function.args.vararg or function.args.kwarg:
         return []
     if _is_keras_method(source, function) and not _direct_calls(source, function):
         return []  # Keras compiles it itself
@@ -256,9 +247,9 @@ def _base_operand(node: ast.expr) -> ast.expr:
 
 def _extraction_edits(source: Source, tape: ast.With) -> list[Edit]:
     """Moves the lines from the tape to the update into a function of their own."""
-    name = tensorflow_name(source)
+    name = scope_names.module_alias(source, "tensorflow")
     found = _step_lines(source, tape)
-    if name is None or not found:
+    if not name or not found:
         return []
     function = node_lookup.enclosing_function(source, tape)
     if function is not None and (

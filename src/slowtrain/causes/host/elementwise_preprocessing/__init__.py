@@ -16,7 +16,7 @@ from slowtrain.columns.spans import Spans
 from slowtrain.model import Effect, Evidence, Place, Prescription, Signal
 from slowtrain.number_text import format_number
 from slowtrain.script.fixes.loops import vectorised_loops
-from slowtrain.script.locations import call_roles, line_run_counts
+from slowtrain.script.locations import line_roles
 from slowtrain.script.locations.recorded_sources import recorded_source
 from slowtrain.script.text import syntax_tree
 from slowtrain.trace import Trace
@@ -127,7 +127,7 @@ def _element_loops(trace: Trace) -> ElementLoopFinding | None:
     ordered = sorted(looped, key=lambda p: (-len(looped[p]), p.line))
     tree = source_tree(trace, ordered[0].file)
     outer = (
-        [Place(ordered[0].file, line) for line in line_run_counts.calling_lines(tree, ordered[0].line)]
+        [Place(ordered[0].file, line) for line in line_roles.calling_lines(tree, ordered[0].line)]
         if tree is not None
         else []
     )
@@ -175,7 +175,7 @@ def _is_one_call(trace: Trace, samples: Spans, rows: list[int]) -> bool:
         return True
     if (
         _are_samples_late(trace, ms_of_samples(trace, samples)[rows])
-        and len(line_run_counts.line_and_inner_loops(tree, place.line)) > 1
+        and len(line_roles.line_and_inner_loops(tree, place.line)) > 1
     ):
         return False
     return not (
@@ -202,11 +202,11 @@ def _runs_per_element(trace: Trace, place: Place) -> bool:
     tree = source_tree(trace, place.file)
     if tree is None or FILE_FUNCTIONS & set(map(called_name, calls_at(tree, place.line))):
         return False
-    callers = line_run_counts.calling_lines(tree, place.line)
+    callers = line_roles.calling_lines(tree, place.line)
     loops = [loop for line in (place.line, *callers) for loop in loops_around(tree, line)]
-    if call_roles.is_model_code(tree, place.line):
+    if line_roles.is_model_code(tree, place.line):
         return False
-    if not len(trace.steps) and call_roles.calls_compiled_code(tree, (function_around(tree, place.line), *loops)):
+    if not len(trace.steps) and line_roles.calls_compiled_code(tree, (function_around(tree, place.line), *loops)):
         return False  # it may be the training itself
     return bool(loops or callers)
 
@@ -220,10 +220,8 @@ def _works_on_arrays(trace: Trace, place: Place, ms: Floats) -> bool:
     source = recorded_source(trace, place.file)
     if source is None:
         return False
-    lines = (
-        line_run_counts.line_and_inner_loops(source.tree, place.line) if _are_samples_late(trace, ms) else (place.line,)
-    )
-    every = [line_run_counts.line_runs(source, line) for line in lines]
+    lines = line_roles.line_and_inner_loops(source.tree, place.line) if _are_samples_late(trace, ms) else (place.line,)
+    every = [line_roles.line_runs(source, line) for line in lines]
     turns = None if None in every else max(n for n in every if n is not None)
     return turns is not None and float(ms.sum()) >= MIN_ARRAY_ITERATION_MS * turns
 

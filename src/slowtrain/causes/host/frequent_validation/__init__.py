@@ -16,7 +16,7 @@ from slowtrain.number_text import format_number
 from slowtrain.script.fixes.loops.periodic_work import run_guarded_less_often
 from slowtrain.script.fixes.models import keras_calls
 from slowtrain.script.lint_rules.host import epoch_step_counts
-from slowtrain.script.locations import reinitialised_loops, source_locations
+from slowtrain.script.locations import line_roles, source_locations
 from slowtrain.script.locations.edits import recorded_edits
 from slowtrain.script.locations.recorded_sources import recorded_source
 from slowtrain.script.text.source_file import Source
@@ -226,7 +226,7 @@ def _is_of_another_model(trace: Trace, place: Place) -> bool:
         step is not None
         and text is not None
         and step.file == place.file
-        and reinitialised_loops.resets_weights(text, step.line, place.line)
+        and line_roles.resets_weights(text, step.line, place.line)
     )
 
 

@@ -9,9 +9,9 @@ from slowtrain.script.fixes.models import keras_calls
 from slowtrain.script.interpreter.engine import queries
 from slowtrain.script.lint_rules.host import callback_work, fit_calls
 from slowtrain.script.navigation import (
+    call_arguments,
     call_index,
     class_members,
-    higher_order_calls,
     name_bindings,
     node_lookup,
     scope_names,
@@ -74,7 +74,7 @@ def _is_in_hook_lambda(source: Source, call: ast.Call) -> bool:
 def _is_passed_as_hook(source: Source, function: class_members.Function) -> bool:
     """Whether it is passed to ``LambdaCallback`` for each batch."""
     above = node_lookup.parents_of(source)
-    given = (above.get(one) for one in higher_order_calls.function_references(source, function))
+    given = (above.get(one) for one in call_arguments.function_references(source, function))
     return any(isinstance(one, ast.keyword) and one.arg in callback_work.BATCH_HOOKS for one in given)
 
 

@@ -9,9 +9,8 @@ from slowtrain.causes import MIN_SYMPTOM_SHARE, Cause
 from slowtrain.model import Category, Effect, Evidence, Place, Prescription, Signal
 from slowtrain.number_text import format_number
 from slowtrain.script.interpreter.engine import step_loops
-from slowtrain.script.locations.edits import python_input_edits
-from slowtrain.script.locations.own_python_lines import OwnPython, own_python
-from slowtrain.script.locations.recorded_sources import is_interpreted
+from slowtrain.script.locations.edits import input_edits
+from slowtrain.script.locations.recorded_sources import OwnPython, is_interpreted, own_python
 from slowtrain.trace import Trace
 from slowtrain.whatif import Drop, Remedy
 
@@ -86,7 +85,7 @@ class PythonInStep(Cause[PythonInStepFinding]):
 
 
 def _advice_text(trace: Trace, finding: PythonInStepFinding) -> str:
-    function = python_input_edits.hottest_function(trace, finding.places)
+    function = input_edits.hottest_function(trace, finding.places)
     of = f" of {function}" if function else ""
     if finding.is_element_loop:
         graph = "a jitted function" if trace.on_jax else "the tf.function"

@@ -8,7 +8,7 @@ from slowtrain.causes.input.python_input.python_work import PythonWork
 from slowtrain.columns.input_pipeline import Node
 from slowtrain.model import Effect, Place, Prescription
 from slowtrain.script.fixes.input import background_batches, batched_generators, generator_edits
-from slowtrain.script.locations.edits import input_edits, python_input_edits, recorded_edits
+from slowtrain.script.locations.edits import input_edits, recorded_edits
 from slowtrain.trace import Trace
 from slowtrain.trace.signals import buffers_and_caches
 
@@ -25,12 +25,12 @@ def cures_of_python(trace: Trace, work: PythonWork) -> Iterable[Prescription]:
         yield from _cache_cures(trace, work.where, node)
     if work.in_loop:
         yield from _loop_line_cures(trace, work.where)
-    for effect, says, edit in python_input_edits.python_input_fixes(work.calls, work.kind):
+    for effect, says, edit in input_edits.python_input_fixes(work.calls, work.kind):
         if made := recorded_edits.first_applicable(trace, work.where, edit):
             yield Prescription("edit", effect, says, edits=made)
     if work.kind != "samples":
-        effect, says = python_input_edits.advice_for_kind(
-            work.kind, python_input_edits.hottest_function(trace, work.where), on_jax=trace.on_jax
+        effect, says = input_edits.advice_for_kind(
+            work.kind, input_edits.hottest_function(trace, work.where), on_jax=trace.on_jax
         )
         yield Prescription("edit", effect, says)
 

@@ -8,7 +8,7 @@ from slowtrain.causes.input.python_input.python_work import MAX_WAITING_SHARE, M
 from slowtrain.columns.input_pipeline import Node, Pipeline
 from slowtrain.model import Category, Place
 from slowtrain.script.locations import source_locations
-from slowtrain.script.locations.edits import python_input_edits
+from slowtrain.script.locations.edits import input_edits
 from slowtrain.script.locations.recorded_sources import is_interpreted, recorded_source
 from slowtrain.trace import Trace
 from slowtrain.trace.signals import buffers_and_caches, input_feed
@@ -57,14 +57,14 @@ def _kind_and_gain(
     is_generator = pipe is None or any(n.name == "Generator" for n in pipe.nodes)
     is_generator = is_generator or (pipe is not None and any("python" in w.detail for w in pipe.written))
     ready = min(calls * input_feed.READY_ELEMENT_US / 1e3 / ms, 1.0)
-    if calls >= python_input_edits.MIN_SAMPLE_CALLS and is_generator and not random:
+    if calls >= input_edits.MIN_SAMPLE_CALLS and is_generator and not random:
         return "samples", ready, 1.0
     if interpreted:
         # In a map, some tens of TensorFlow ops take over. They are called for each element; or for a whole batch, if
         # they are hardly faster than the loop.
-        ops = calls * OPS_CALL_MS / ms if not is_generator and calls >= python_input_edits.MIN_SAMPLE_CALLS else 0.0
+        ops = calls * OPS_CALL_MS / ms if not is_generator and calls >= input_edits.MIN_SAMPLE_CALLS else 0.0
         return "loop", max(MIN_LOOP_SHARE, ops if ops < MAX_OPS_SHARE else 0.0), 1.0
-    if calls >= python_input_edits.MIN_SAMPLE_CALLS and is_generator:
+    if calls >= input_edits.MIN_SAMPLE_CALLS and is_generator:
         return "samples", DRAWN_SAMPLES_LEFT, 1.0
     if not random and epochs > 1:
         return "once", ready, 1 - 1 / epochs

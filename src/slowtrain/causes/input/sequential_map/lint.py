@@ -9,7 +9,7 @@ from slowtrain.model import Effect, Prescription, Spot
 from slowtrain.script.fixes.input import dataset_edits
 from slowtrain.script.lint_rules.input import dataset_stages
 from slowtrain.script.navigation import call_index, imported_functions, node_lookup
-from slowtrain.script.pipelines import dataset_chains, element_sizes, map_work, whole_pipelines
+from slowtrain.script.pipelines import dataset_chains, element_sizes, whole_pipelines
 from slowtrain.script.properties import repeatable_functions
 from slowtrain.script.text import edits
 from slowtrain.script.text.source_file import Source
@@ -22,7 +22,7 @@ def find_spots(source: Source) -> Iterable[Spot]:
     """Maps whose work is worth a thread and that run one call at a time, if nothing behind them caches."""
     seen: set[ast.Call] = set()
     for call in _sequential_calls(source):
-        work = map_work.function_work(source, call.args[0], call)
+        work = whole_pipelines.function_work(source, call.args[0], call)
         if work is None or work.python:  # Python holds the interpreter's lock: threads would wait for each other
             continue
         if any(

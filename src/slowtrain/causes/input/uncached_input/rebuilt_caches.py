@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from slowtrain.script.interpreter.engine import queries
 from slowtrain.script.navigation import call_index, name_bindings, node_lookup, scope_names
-from slowtrain.script.pipelines import dataset_chains, map_work, training_pipelines, whole_pipelines
+from slowtrain.script.pipelines import dataset_chains, whole_pipelines
 from slowtrain.script.properties import repeatable_functions
 from slowtrain.script.text import syntax_tree
 from slowtrain.script.text.source_file import Source
@@ -72,7 +72,7 @@ def _single_passes(source: Source) -> Iterator[tuple[ast.expr, ast.AST]]:
         held = node_lookup.argument_value(call, "validation_data")
         if held is not None and not several:
             yield held, call
-    if any(name in source.text for name in training_pipelines.STEP_CALLS):
+    if any(name in source.text for name in whole_pipelines.STEP_CALLS):
         for loop in call_index.nodes_of_kind(source, ast.For):
             assert isinstance(loop, ast.For)
             if not any(
@@ -105,7 +105,7 @@ def _iterations_around(source: Source, place: ast.AST, depth: int = MAX_CALL_DEP
 def _rebuilt_cache_of(iteration: _Iteration, given: ast.expr, place: ast.AST) -> RebuiltCache | None:
     """The data set behind ``given``, if each iteration makes it up to its cache, from the same values each time."""
     source = iteration.source
-    flow = next(training_pipelines.chains_behind(source, given, place), None)
+    flow = next(whole_pipelines.chains_behind(source, given, place), None)
     names = flow.names if flow is not None and flow.whole else ()
     kept = [c for c in flow.calls if node_lookup.called_name(c) == "cache"] if flow is not None else []
     if not kept or kept[-1].args or kept[-1].keywords or {"repeat", "take"} & set(names) or flow is None:
@@ -142,7 +142,7 @@ def _creation_in_iteration(
         if dataset_chains.is_operation(node) and isinstance(node.func, ast.Attribute):
             node = node.func.value
             continue
-        if node_lookup.called_name(node) in training_pipelines.TRANSPARENT_CALLS and node.args:
+        if node_lookup.called_name(node) in whole_pipelines.TRANSPARENT_CALLS and node.args:
             node = node.args[0]
             continue
         inner = node_lookup.function_named(source, node_lookup.called_name(node), node)
@@ -175,10 +175,10 @@ def _is_bound_in_loop(iteration: _Iteration, owner: ast.expr) -> bool:
     return any(isinstance(n, ast.Name) and n.id in bound and iteration.has_node(n) for n in syntax_tree.walk(owner))
 
 
-def _work_of_map(source: Source, call: ast.Call) -> map_work.Work | None:
+def _work_of_map(source: Source, call: ast.Call) -> whole_pipelines.Work | None:
     if node_lookup.called_name(call) != "map" or not dataset_chains.is_operation(call) or not call.args:
         return None
-    return map_work.function_work(source, call.args[0], call)
+    return whole_pipelines.function_work(source, call.args[0], call)
 
 
 # -- whether two iterations make the same elements

@@ -9,7 +9,7 @@ from slowtrain.model import Effect, Prescription, Spot
 from slowtrain.script.fixes.input import dataset_edits
 from slowtrain.script.lint_rules.input import dataset_stages, hand_fed_batches
 from slowtrain.script.navigation import call_index, node_lookup
-from slowtrain.script.pipelines import dataset_chains, element_sizes, training_pipelines
+from slowtrain.script.pipelines import dataset_chains, element_sizes, whole_pipelines
 from slowtrain.script.text import edits
 from slowtrain.script.text.source_file import Source
 
@@ -26,9 +26,9 @@ def find_spots(source: Source) -> Iterable[Spot]:
         cure = Prescription("edit", Effect.EXACT, says, edits=fed.edits)
         yield Spot(edits.node_start(fed.node), edits.node_end(fed.node), fed.says, cure)
     seen: set[ast.Call] = set()
-    for flow in dict.fromkeys(training_pipelines.training_chains(source)):
+    for flow in dict.fromkeys(whole_pipelines.training_chains(source)):
         names = (*flow.begun, *flow.names)
-        working = [n for n, name in enumerate(names) if name in training_pipelines.WORKING_OPERATIONS]
+        working = [n for n, name in enumerate(names) if name in whole_pipelines.WORKING_OPERATIONS]
         behind = {"prefetch", "cache"} & set(names[working[-1] :]) if working else ()
         if (element_sizes.max_elements(source, flow) or MIN_BATCHES) < MIN_BATCHES:
             continue

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from math import prod
 
 from slowtrain.script.interpreter.engine import queries
-from slowtrain.script.navigation import call_index, name_bindings, node_lookup, scope_names, training_calls
-from slowtrain.script.pipelines import dataset_chains, element_sizes, whole_pipelines
+from slowtrain.script.navigation import call_index, name_bindings, node_lookup, scope_names
+from slowtrain.script.pipelines import dataset_chains, whole_pipelines
 from slowtrain.script.text import syntax_tree
 from slowtrain.script.text.source_file import Source
 
@@ -72,7 +72,7 @@ def _file_bytes(source: Source, call: ast.Call, flow: dataset_chains.DatasetChai
         for c in flow.before(call)
         if node_lookup.called_name(c) == "batch"
     ]
-    batch = element_sizes.int_behind_name(source, batches[0]) if batches else None
+    batch = queries.int_at(source, batches[0]) if batches else None
     decoded = _tensorflow_calls(source, call, "decode_raw")
     kind = node_lookup.argument_value(decoded[0], "out_type", 1) if len(decoded) == 1 else None
     each = NUMBER_BYTES_BY_DTYPE.get(kind.attr) if isinstance(kind, ast.Attribute) else None
@@ -80,9 +80,7 @@ def _file_bytes(source: Source, call: ast.Call, flow: dataset_chains.DatasetChai
         shape = node_lookup.argument_value(shaped, "shape", 1)
         if each is None or not isinstance(shape, (ast.Tuple, ast.List)):
             continue
-        sizes = [
-            0 if isinstance(e, ast.UnaryOp) else element_sizes.int_behind_name(source, e) for e in shape.elts
-        ]  # -1: the rest
+        sizes = [0 if isinstance(e, ast.UnaryOp) else queries.int_at(source, e) for e in shape.elts]  # -1: the rest
         if batch is not None and sizes[:1] == [batch]:
             sizes[0] = 1
         whole = [s for s in sizes if s is not None and s > 0]
@@ -102,7 +100,7 @@ class SmallFileWriter:
 
 def find_small_file_writers(source: Source) -> Iterator[SmallFileWriter]:
     """Calls that write a large number of files of few records, if the script trains on them without a cache."""
-    if WRITER not in source.text or not training_calls.takes_training_steps(source):
+    if WRITER not in source.text or not call_index.takes_training_steps(source):
         return
     reading = [f for f in whole_pipelines.pipelines_of(source) if _reads_records(f)]
     if not reading or any("cache" in f.names for f in reading):

@@ -6,10 +6,9 @@ import ast
 from collections.abc import Callable, Iterator
 
 from slowtrain.model import Edit
-from slowtrain.script.evaluators import setting_origins
 from slowtrain.script.interpreter.domain import operators
 from slowtrain.script.interpreter.engine import interpreter, queries
-from slowtrain.script.navigation import call_index, name_bindings
+from slowtrain.script.navigation import call_index, name_bindings, setting_origins
 from slowtrain.script.navigation import node_lookup as find
 from slowtrain.script.text import edits, syntax_tree
 from slowtrain.script.text.source_file import FUNCTION_NODES, Source

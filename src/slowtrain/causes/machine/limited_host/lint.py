@@ -7,14 +7,14 @@ from collections.abc import Iterable
 from slowtrain.causes.machine.limited_host import ALL_CORES_CURE, fix
 from slowtrain.model import Effect, Prescription, Spot
 from slowtrain.script.lint_rules.input import thread_limits
-from slowtrain.script.navigation import training_calls
+from slowtrain.script.navigation import call_index
 from slowtrain.script.text import edits
 from slowtrain.script.text.source_file import Source
 
 
 def find_spots(source: Source) -> Iterable[Spot]:
     """Files that train with TensorFlow or data sets limited to one thread, or with the process on one core."""
-    if not training_calls.takes_training_steps(source):
+    if not call_index.takes_training_steps(source):
         return
     shared_says = "the parallel maps of this file's data sets share one thread, however many cores there are"
     shared = [(call, shared_says, fix.thread_limit_edits) for call in thread_limits.shared_thread_limits(source)]

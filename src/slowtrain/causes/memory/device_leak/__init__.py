@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from slowtrain.causes import Cause
 from slowtrain.model import Effect, Evidence, Prescription, Signal, VerdictKind
-from slowtrain.script.locations import growth_lines
+from slowtrain.script.locations import line_roles
 from slowtrain.trace import Trace
 from slowtrain.trace.signals import growth_suspects, memory_growth
 from slowtrain.trace.signals.drift import step_growth
@@ -69,7 +69,7 @@ class DeviceLeak(Cause[DeviceGrowth]):
             finding.slope.until(finding.left_bytes, finding.hours),
         ]
         retraced = memory_growth.traces_per_step(trace) > 0
-        places = growth_lines.growth_places(trace, finding.suspects, retraced=retraced)
+        places = line_roles.growth_places(trace, finding.suspects, retraced=retraced)
         return Evidence("; ".join(filter(None, parts)), finding.slope.numbers(finding.hours), places)
 
     def remedies(self, trace: Trace, finding: DeviceGrowth) -> Sequence[Remedy]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from slowtrain.model import Evidence
 from slowtrain.number_text import format_number
-from slowtrain.script.locations import growth_lines
+from slowtrain.script.locations import line_roles
 from slowtrain.trace import Trace
 from slowtrain.trace.signals import growth_suspects, memory_growth
 from slowtrain.trace.signals.drift import step_growth
@@ -43,7 +43,7 @@ class HostGrowth:
             self._keeper_text(trace),
             self.slope.until(free_host_bytes(trace), self.hours),
         ]
-        places = growth_lines.growth_places(trace, self.suspects, retraced=self.traces_per_step > 0)
+        places = line_roles.growth_places(trace, self.suspects, retraced=self.traces_per_step > 0)
         if kept is not None and kept.places:
             places = kept.places
         return Evidence("; ".join(filter(None, parts)), numbers | (kept.numbers() if kept is not None else {}), places)

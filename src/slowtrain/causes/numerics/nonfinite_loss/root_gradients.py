@@ -7,9 +7,8 @@ from collections.abc import Iterator
 
 from slowtrain.script.fixes.models import finite_losses
 from slowtrain.script.interpreter.engine import queries
-from slowtrain.script.navigation import call_index, name_bindings, node_lookup, training_calls
+from slowtrain.script.navigation import call_index, name_bindings, node_lookup
 from slowtrain.script.navigation.class_members import Function
-from slowtrain.script.properties import gradient_flow
 from slowtrain.script.text import syntax_tree
 from slowtrain.script.text.source_file import Source
 
@@ -25,7 +24,7 @@ def find_unbounded_roots(source: Source) -> Iterator[ast.Call]:
     if (
         source.words.isdisjoint(SUM_NAMES)
         or not name_bindings.may_name(source, *ROOT_OPS)
-        or not training_calls.takes_training_steps(source)
+        or not call_index.takes_training_steps(source)
     ):
         return
     for call in call_index.index_of(source).called("sqrt"):
@@ -41,7 +40,7 @@ def find_unbounded_roots(source: Source) -> Iterator[ast.Call]:
 
 def find_masked_logarithms(source: Source) -> Iterator[ast.Call]:
     """``tf.where(y > 0, y * tf.math.log(y / p), 0.0)``: zero times the slope of a logarithm at 0 is NaN."""
-    if not name_bindings.may_name(source, *finite_losses.LOGARITHMS) or not training_calls.takes_training_steps(source):
+    if not name_bindings.may_name(source, *finite_losses.LOGARITHMS) or not call_index.takes_training_steps(source):
         return
     for call in call_index.index_of(source).called("where"):
         name = _compared_name(call.args[0]) if len(call.args) == 3 else None
@@ -103,7 +102,7 @@ def _has_gradient(source: Source, call: ast.Call) -> bool:
         return False
     if function.name == "call" and isinstance(node_lookup.parents_of(source).get(function), ast.ClassDef):
         return True
-    return training_calls.is_compiled_loss(source, function.name) or _runs_under_tape(source, function)
+    return call_index.is_compiled_loss(source, function.name) or _runs_under_tape(source, function)
 
 
 def _runs_under_tape(source: Source, function: Function) -> bool:
@@ -112,7 +111,7 @@ def _runs_under_tape(source: Source, function: Function) -> bool:
     while todo:
         for call in queries.calls_running(source, todo.pop()):
             caller = node_lookup.enclosing_function(source, call)
-            if gradient_flow.is_taped(source, call):
+            if node_lookup.is_taped(source, call):
                 return True
             if caller is not None and caller not in seen:
                 seen.add(caller)

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from slowtrain.causes.numerics.nonfinite_loss import root_gradients
 from slowtrain.script.fixes.models import finite_losses
 from slowtrain.script.interpreter.engine import queries
-from slowtrain.script.navigation import call_index, name_bindings, node_lookup, scope_names, training_calls
+from slowtrain.script.navigation import call_index, name_bindings, node_lookup, scope_names
 from slowtrain.script.text import syntax_tree
 from slowtrain.script.text.source_file import Source
 
@@ -52,7 +52,7 @@ def find_density_logarithms(source: Source) -> Iterator[ast.Call]:
 
 
 def _may_take_logarithms(source: Source) -> bool:
-    return name_bindings.may_name(source, *finite_losses.LOGARITHMS) and training_calls.takes_training_steps(source)
+    return name_bindings.may_name(source, *finite_losses.LOGARITHMS) and call_index.takes_training_steps(source)
 
 
 def _label_parameter(source: Source, call: ast.Call) -> str | None:
@@ -70,7 +70,7 @@ def _label_parameter(source: Source, call: ast.Call) -> str | None:
         loss = function.name == "call" and any(scope_names.dotted_name(b).endswith("Loss") for b in kind.bases)
         names = names[1:]
     else:
-        loss = training_calls.is_compiled_loss(source, function.name)
+        loss = call_index.is_compiled_loss(source, function.name)
     if not loss or len(names) != 2:
         return None
     reassigned = [

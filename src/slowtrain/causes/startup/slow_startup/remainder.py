@@ -6,7 +6,7 @@ import ast
 
 from slowtrain.model import Edit
 from slowtrain.script.navigation import call_index, node_lookup
-from slowtrain.script.pipelines import dataset_chains, training_pipelines
+from slowtrain.script.pipelines import dataset_chains, whole_pipelines
 from slowtrain.script.text import edits
 from slowtrain.script.text.source_file import Source
 
@@ -48,7 +48,7 @@ def _batch_call(source: Source, line: int) -> ast.Call | None:
     given += [
         (n.iter, n) for n in call_index.nodes_of_kind(source, ast.For) if isinstance(n, ast.For) and n.lineno == line
     ]
-    found = [flow for one, place in given for flow in training_pipelines.chains_behind(source, one, place)]
+    found = [flow for one, place in given for flow in whole_pipelines.chains_behind(source, one, place)]
     batches = [c for flow in found[:1] for c in flow.calls if node_lookup.called_name(c) in REMAINDER_POSITIONS]
     return batches[-1] if len(found) == 1 and batches else None
 
@@ -58,7 +58,7 @@ def _serves_validation(source: Source, call: ast.Call) -> bool:
     calls = call_index.index_of(source)
     taken = [(node_lookup.argument_value(fit, "validation_data"), fit) for fit in calls.called("fit")]
     taken += [(node_lookup.argument_value(judge, "x", 0), judge) for judge in calls.called(*VALIDATION_METHODS)]
-    if any(call in flow.calls for one, place in taken for flow in training_pipelines.chains_behind(source, one, place)):
+    if any(call in flow.calls for one, place in taken for flow in whole_pipelines.chains_behind(source, one, place)):
         return True
     function = node_lookup.enclosing_function(
         source, call

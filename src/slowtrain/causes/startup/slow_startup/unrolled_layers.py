@@ -7,10 +7,9 @@ import re
 from collections.abc import Iterator
 from math import ceil
 
-from slowtrain.script.evaluators import setting_origins
 from slowtrain.script.interpreter.domain.abstract_values import shape_argument
 from slowtrain.script.interpreter.engine import interpreter, queries
-from slowtrain.script.navigation import call_index, name_bindings, node_lookup, scope_names
+from slowtrain.script.navigation import call_index, name_bindings, node_lookup, scope_names, setting_origins
 from slowtrain.script.text.source_file import Source
 
 RECURRENT_LAYERS = frozenset({"LSTM", "GRU", "SimpleRNN", "RNN", "ConvLSTM1D", "ConvLSTM2D"})

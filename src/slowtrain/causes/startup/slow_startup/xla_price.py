@@ -13,7 +13,7 @@ from slowtrain.columns.spans import Event
 from slowtrain.model import Effect, Place, Prescription
 from slowtrain.number_text import format_number
 from slowtrain.script.fixes.models import keras_calls
-from slowtrain.script.locations import xla_default
+from slowtrain.script.locations import line_roles
 from slowtrain.script.locations.edits import recorded_edits
 from slowtrain.trace import Trace
 from slowtrain.trace.run_division import step_disturbances
@@ -119,9 +119,7 @@ def xla_start(trace: Trace) -> XlaStart | None:
 
 def is_keras_default(trace: Trace, event: Event) -> bool:
     """Whether Keras chose XLA, as it does by default on a GPU."""
-    return trace.on_accelerator and bool(
-        xla_default.is_xla_default(trace, retraces.deciding_compile_call(trace, event))
-    )
+    return trace.on_accelerator and bool(line_roles.is_xla_default(trace, retraces.deciding_compile_call(trace, event)))
 
 
 def price_without_xla(trace: Trace, event: Event) -> XlaPrice:

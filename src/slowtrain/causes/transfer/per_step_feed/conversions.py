@@ -10,10 +10,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from math import prod
 
-from slowtrain.script.evaluators import setting_origins
 from slowtrain.script.fixes.input import hoisted_conversions
 from slowtrain.script.interpreter.engine import queries
-from slowtrain.script.navigation import call_arguments, class_members, node_lookup, scope_names
+from slowtrain.script.navigation import call_arguments, class_members, node_lookup, scope_names, setting_origins
 from slowtrain.script.pipelines import whole_pipelines
 from slowtrain.script.properties import handwritten_steps
 from slowtrain.script.text.source_file import FUNCTION_NODES, Source

@@ -10,7 +10,7 @@ from slowtrain.script.interpreter.engine import interpreter
 from slowtrain.script.navigation import call_index, node_lookup, scope_names
 from slowtrain.script.properties import graph_obstacles
 from slowtrain.script.text import edits, syntax_tree
-from slowtrain.script.text.source_file import Source
+from slowtrain.script.text.source_file import Source, holds_line
 
 NUMBER_TYPES = ("float", "int", "bool")
 # Functions of a row whose result is an index or an element, and NumPy's function with exactly the same result.
@@ -25,7 +25,7 @@ NUMPY_NAMES = {
 
 def read_whole(source: Source, line: int) -> list[Edit]:
     """``for value in losses: float(value)`` around ``line`` over ``losses.numpy()``: one readback for all of them."""
-    loops = [n for n in call_index.nodes_of_kind(source, ast.For) if isinstance(n, ast.For) and _contains_line(n, line)]
+    loops = [n for n in call_index.nodes_of_kind(source, ast.For) if isinstance(n, ast.For) and holds_line(n, line)]
     for loop in sorted(loops, key=lambda n: -n.lineno):
         function = node_lookup.enclosing_function(source, loop)
         if function is not None and graph_obstacles.is_graph_function(source, function):
@@ -43,10 +43,6 @@ def read_whole(source: Source, line: int) -> list[Edit]:
 def _is_tensor(source: Source, node: ast.expr) -> bool:
     """Whether it is a tensor, by the text, or by interpretation: ``for ids, x in ds``, passed to another function."""
     return interpreter.value_at(source, node).kind in ("tensor", "variable")
-
-
-def _contains_line(node: ast.For, line: int) -> bool:
-    return node.lineno <= line <= (node.end_lineno or node.lineno)
 
 
 def _names_and_iterables(loop: ast.For) -> list[tuple[ast.Name, ast.expr]]:
@@ -90,7 +86,7 @@ def read_by_index(source: Source, line: int) -> list[Edit]:
 
     No edits if an element is not converted to a number, or if the loop binds the tensor.
     """
-    loops = [n for n in call_index.nodes_of_kind(source, ast.For) if isinstance(n, ast.For) and _contains_line(n, line)]
+    loops = [n for n in call_index.nodes_of_kind(source, ast.For) if isinstance(n, ast.For) and holds_line(n, line)]
     for loop in sorted(loops, key=lambda n: -n.lineno):
         function = node_lookup.enclosing_function(source, loop)
         graph = function is not None and graph_obstacles.is_graph_function(source, function)

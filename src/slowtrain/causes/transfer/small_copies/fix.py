@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from slowtrain.model import Edit
 from slowtrain.script.navigation import call_index, node_lookup, scope_names
-from slowtrain.script.pipelines import chain_edits, dataset_chains, training_pipelines
+from slowtrain.script.pipelines import chain_edits, dataset_chains, whole_pipelines
 from slowtrain.script.text import edits, syntax_tree
 from slowtrain.script.text.source_file import FUNCTION_NODES, Source
 
@@ -65,7 +65,7 @@ def _fit_needs_length(source: Source, last: ast.Call) -> bool:
 def _last_operations(source: Source, line: int) -> Iterator[ast.Call]:
     """The last operations of training pipelines that have an operation, a loop or a ``fit`` at ``line``."""
     seen = set()
-    for flow in training_pipelines.training_chains(source):
+    for flow in whole_pipelines.training_chains(source):
         near = any(c.lineno <= line <= (c.end_lineno or c.lineno) for c in flow.calls)
         if (near or _trains_at_line(source, flow, line)) and flow.whole and id(flow.calls[-1]) not in seen:
             seen.add(id(flow.calls[-1]))
@@ -76,12 +76,12 @@ def _trains_at_line(source: Source, flow: dataset_chains.DatasetChain, line: int
     places = [f for f in node_lookup.calls_at_line(source, line, "fit") if isinstance(f.func, ast.Attribute)]
     loops = [n for n in call_index.nodes_of_kind(source, ast.For) if isinstance(n, ast.For) and n.lineno == line]
     taken = [f for one in places for f in _chains_of_fit(source, one)]
-    taken += [f for one in loops for f in training_pipelines.chains_behind(source, one.iter, one)]
+    taken += [f for one in loops for f in whole_pipelines.chains_behind(source, one.iter, one)]
     return any(flow.calls[-1] in f.calls for f in taken)
 
 
 def _chains_of_fit(source: Source, fit: ast.Call) -> list[dataset_chains.DatasetChain]:
-    return list(training_pipelines.chains_behind(source, node_lookup.argument_value(fit, "x", 0), fit))
+    return list(whole_pipelines.chains_behind(source, node_lookup.argument_value(fit, "x", 0), fit))
 
 
 def _enclosing_loops(source: Source, node: ast.expr) -> list[ast.For | ast.While]:

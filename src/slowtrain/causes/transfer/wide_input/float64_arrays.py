@@ -5,8 +5,9 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from slowtrain.script.lint_rules.steps import reached_code
 from slowtrain.script.navigation import call_index, node_lookup
-from slowtrain.script.pipelines import element_sizes, interpreted_datasets, training_pipelines, whole_pipelines
+from slowtrain.script.pipelines import element_sizes, interpreted_datasets, whole_pipelines
 from slowtrain.script.text.source_file import Source
 
 MIN_ELEMENT_NUMBERS = 16  # of an element, assumed: for fewer, the start of a copy costs more than its bytes
@@ -19,8 +20,8 @@ def arrays_made_here(source: Source) -> Iterator[ast.expr]:
     """Arrays given to ``from_tensor_slices`` that are float64, if no map changes their type."""
     if not whole_pipelines.pipelines_of(source):
         return
-    trained = set(training_pipelines.training_chains(source))
-    if call_index.index_of(source).called("set_floatx", "set_dtype_policy"):
+    trained = set(whole_pipelines.training_chains(source))
+    if _computes_in_double(source):
         return
     seen: set[ast.expr] = set()
     for flow in whole_pipelines.pipelines_of(source):
@@ -35,7 +36,7 @@ def arrays_made_here(source: Source) -> Iterator[ast.expr]:
 
 def arrays_made_elsewhere(source: Source) -> Iterator[ast.expr]:
     """The same for arrays that are made elsewhere and passed on by calls."""
-    if call_index.index_of(source).called("set_floatx", "set_dtype_policy"):
+    if _computes_in_double(source):
         return
     for one in interpreted_datasets.datasets_of(source):
         first, call = one.stages[0], interpreted_datasets.stage_call(source, one.stages[0])
@@ -50,6 +51,12 @@ def arrays_made_elsewhere(source: Source) -> Iterator[ast.expr]:
             count = interpreted_datasets.element_numbers(value, batched=True)
             if value.kind == "array" and value.dtype == "float64" and (count or 0) >= MIN_ELEMENT_NUMBERS:
                 yield place
+
+
+def _computes_in_double(source: Source) -> bool:
+    """Whether the model may be a float64 one: by a setting of Keras, or by its weights."""
+    settings = call_index.index_of(source).called("set_floatx", "set_dtype_policy")
+    return bool(settings) or any(True for _ in reached_code.double_weights(source))
 
 
 def _may_change_types(source: Source, call: ast.Call) -> bool:

@@ -6,9 +6,8 @@ import ast
 from collections.abc import Iterator
 
 from slowtrain.model import Edit
-from slowtrain.script.evaluators import setting_origins
 from slowtrain.script.fixes.models import model_settings
-from slowtrain.script.navigation import name_bindings, node_lookup, scope_names
+from slowtrain.script.navigation import name_bindings, node_lookup, scope_names, setting_origins
 from slowtrain.script.text import edits, syntax_tree
 from slowtrain.script.text.source_file import Source
 

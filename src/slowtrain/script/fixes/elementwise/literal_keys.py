@@ -5,9 +5,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Mapping
 
-from slowtrain.script.evaluators import setting_origins
 from slowtrain.script.fixes.elementwise.known_operations import ConstantValue, NotProvenError, StructureValue, Value
-from slowtrain.script.navigation import name_bindings, node_lookup, scope_names
+from slowtrain.script.navigation import name_bindings, node_lookup, scope_names, setting_origins
 from slowtrain.script.text import syntax_tree
 from slowtrain.script.text.source_file import Source
 

@@ -10,7 +10,7 @@ from slowtrain.script.fixes.input import generator_edits, hoisted_conversions, k
 from slowtrain.script.navigation import node_lookup, scope_names
 from slowtrain.script.properties import repeatable_functions
 from slowtrain.script.text import edits, syntax_tree
-from slowtrain.script.text.source_file import FUNCTION_NODES, Source
+from slowtrain.script.text.source_file import FUNCTION_NODES, Source, holds_line
 
 # Calls that train. Statements before them in a loop make their input.
 STEP_NAMES = frozenset(
@@ -49,13 +49,13 @@ def prefetch_in_thread(source: Source, line: int) -> list[Edit]:
 
 def _generator_loops(source: Source, line: int) -> list[ast.For]:
     """Return loops over generators of the file that contain ``line`` or whose generator calls code there."""
-    functions = [f for f in syntax_tree.walk(source.tree) if isinstance(f, FUNCTION_NODES) and _contains_line(f, line)]
+    functions = [f for f in syntax_tree.walk(source.tree) if isinstance(f, FUNCTION_NODES) and holds_line(f, line)]
     holder = max(functions, key=lambda f: f.lineno, default=None)
     found = []
     for node in syntax_tree.walk(source.tree):
         if isinstance(node, ast.For) and _iterated_generator(source, node) is not None:
             reached = holder is not None and holder in source.called(node.iter)
-            if reached or (_contains_line(node, line) and not _has_inner_loop_at(node, line)):
+            if reached or (holds_line(node, line) and not _has_inner_loop_at(node, line)):
                 found.append(node)
     return found
 
@@ -63,8 +63,7 @@ def _generator_loops(source: Source, line: int) -> list[ast.For]:
 def _has_inner_loop_at(loop: ast.For, line: int) -> bool:
     """Whether a loop inside ``loop`` contains ``line``."""
     return any(
-        n is not loop and isinstance(n, (ast.For, ast.While)) and _contains_line(n, line)
-        for n in syntax_tree.walk(loop)
+        n is not loop and isinstance(n, (ast.For, ast.While)) and holds_line(n, line) for n in syntax_tree.walk(loop)
     )
 
 
@@ -113,7 +112,7 @@ def _prefetch_assignments(source: Source, loop: ast.For, line: int) -> list[Edit
     if (
         not any(isinstance(n, ast.Call) for s in made for n in syntax_tree.walk(s))
         or loop.orelse
-        or not any(_contains_line(f, line) for f in reached)
+        or not any(holds_line(f, line) for f in reached)
         or not takes_training_step(source, rest)
     ):
         return []
@@ -229,10 +228,6 @@ def _prefetch_helper(source: Source, at: ast.stmt) -> tuple[str, list[Edit]]:
         pool, also = edits.ensure_import(source, "concurrent.futures", "futures")
         pool = f"{pool}.ThreadPoolExecutor"
     return name, [*also, edits.insert_before(source, at, PREFETCH_CODE.format(name=name, pool=pool))]
-
-
-def _contains_line(node: ast.AST, line: int) -> bool:
-    return bool(getattr(node, "lineno", 0) <= line <= (getattr(node, "end_lineno", 0) or 0))
 
 
 def _module_statement(source: Source, node: ast.AST) -> ast.stmt:

@@ -11,11 +11,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from slowtrain.model import Edit
-from slowtrain.script.evaluators import setting_origins
 from slowtrain.script.fixes.elementwise import batch_equivalence
 from slowtrain.script.fixes.input import generator_edits
 from slowtrain.script.interpreter.engine import queries
-from slowtrain.script.navigation import node_lookup, scope_names
+from slowtrain.script.navigation import node_lookup, scope_names, setting_origins
 from slowtrain.script.pipelines import chain_edits, dataset_chains
 from slowtrain.script.properties import repeatable_functions
 from slowtrain.script.text import edits, syntax_tree

@@ -9,9 +9,10 @@ from typing import TypeGuard
 from slowtrain.model import Edit
 from slowtrain.script.fixes.input import generator_edits, known_arrays
 from slowtrain.script.navigation import call_index, node_lookup, scope_names
+from slowtrain.script.navigation.step_input import BLOCK_STATEMENTS
 from slowtrain.script.properties import repeatable_functions
 from slowtrain.script.text import edits, syntax_tree
-from slowtrain.script.text.source_file import BLOCK_STATEMENTS, FUNCTION_NODES, Source
+from slowtrain.script.text.source_file import FUNCTION_NODES, Source
 
 CONVERSION_FUNCTIONS = ("tensorflow.constant", "tensorflow.convert_to_tensor", "tensorflow.cast")
 PURE_BUILTINS = frozenset(

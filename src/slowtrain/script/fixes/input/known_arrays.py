@@ -82,7 +82,7 @@ def _returned_for_name(source: Source, statement: ast.stmt, name: str) -> ast.ex
     if not isinstance(target, ast.Tuple) or len(made) != 1 or not isinstance(made[0], ast.Tuple):
         return None
     pairs = zip(target.elts, made[0].elts, strict=False) if len(target.elts) == len(made[0].elts) else ()
-    return next((v for t, v in pairs if _is_name(t, name)), None)
+    return next((v for t, v in pairs if scope_names.is_name(t, name)), None)
 
 
 def _return_values(source: Source, value: ast.expr) -> list[ast.expr]:
@@ -104,24 +104,24 @@ def _return_values(source: Source, value: ast.expr) -> list[ast.expr]:
 def _assigned_part(statement: ast.Assign | ast.AnnAssign | ast.AugAssign, name: str) -> ast.expr | None:
     """Return the value assigned to ``name``, or the call of ``load_data()`` whose result is unpacked."""
     if isinstance(statement, ast.AugAssign):
-        return ast.BinOp(statement.target, statement.op, statement.value) if _is_name(statement.target, name) else None
+        return (
+            ast.BinOp(statement.target, statement.op, statement.value)
+            if scope_names.is_name(statement.target, name)
+            else None
+        )
     if isinstance(statement, ast.AnnAssign):
         return statement.value
     if len(statement.targets) != 1:
         return None
     target, value = statement.targets[0], statement.value
-    if _is_name(target, name):
+    if scope_names.is_name(target, name):
         return value
     if isinstance(value, ast.Call) and node_lookup.called_name(value) == "load_data":
         return value
     if isinstance(target, (ast.Tuple, ast.List)) and isinstance(value, (ast.Tuple, ast.List)):
         pairs = zip(target.elts, value.elts, strict=False) if len(target.elts) == len(value.elts) else ()
-        return next((v for t, v in pairs if _is_name(t, name)), None)
+        return next((v for t, v in pairs if scope_names.is_name(t, name)), None)
     return None
-
-
-def _is_name(node: ast.AST, name: str) -> bool:
-    return isinstance(node, ast.Name) and node.id == name
 
 
 def _is_array(source: Source, node: ast.expr | None, depth: int) -> bool:
@@ -154,7 +154,7 @@ def _is_array(source: Source, node: ast.expr | None, depth: int) -> bool:
 
 
 def _mentions_name(value: ast.expr, name: str) -> bool:
-    return any(_is_name(n, name) for n in syntax_tree.walk(value))
+    return any(scope_names.is_name(n, name) for n in syntax_tree.walk(value))
 
 
 def is_random_generator(source: Source, node: ast.expr) -> bool:
@@ -254,7 +254,8 @@ def _is_open_hdf5_file(source: Source, node: ast.expr) -> bool:
     block = node_lookup.enclosing_node(source, node, ast.With)
     while given is None and isinstance(block, ast.With):
         given = next(
-            (i.context_expr for i in block.items if i.optional_vars and _is_name(i.optional_vars, node.id)), None
+            (i.context_expr for i in block.items if i.optional_vars and scope_names.is_name(i.optional_vars, node.id)),
+            None,
         )
         block = node_lookup.enclosing_node(source, block, ast.With)
     if not isinstance(given, ast.Call) or scope_names.resolved_name(source, given.func) != "h5py.File":

@@ -6,9 +6,9 @@ import ast
 from dataclasses import dataclass, replace
 
 from slowtrain.model import Edit
-from slowtrain.script.evaluators import array_ranks
-from slowtrain.script.evaluators.array_ranks import SCALAR
 from slowtrain.script.fixes.loops.array_expressions import ArrayText, ArrayTranslator, LoopAxis, UntranslatableError
+from slowtrain.script.interpreter.engine import queries
+from slowtrain.script.interpreter.engine.queries import SCALAR
 from slowtrain.script.navigation import node_lookup, scope_names
 from slowtrain.script.text import edits, syntax_tree
 from slowtrain.script.text.source_file import Source
@@ -70,9 +70,9 @@ class ArrayCallTranslator:
         )
 
     def array_items(self, over: ast.expr) -> ArrayText:
-        if not isinstance(over, ast.Name) or not array_ranks.is_array(self.source, over):
+        if not isinstance(over, ast.Name) or not queries.is_array(self.source, over):
             raise UntranslatableError("items of something else than an array")
-        found = array_ranks.array_rank(self.source, over)
+        found = queries.array_rank(self.source, over)
         if found is None:
             raise UntranslatableError("items of unknown rank")
         self.translator.axes.append(LoopAxis(None, "0", f"len({over.id})"))

@@ -7,9 +7,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
-from slowtrain.script.evaluators import array_ranks
-from slowtrain.script.evaluators.array_ranks import SCALAR, Rank
 from slowtrain.script.interpreter.engine import queries
+from slowtrain.script.interpreter.engine.queries import SCALAR, Rank
 from slowtrain.script.navigation import call_arguments, node_lookup, scope_names
 from slowtrain.script.text import edits
 from slowtrain.script.text.source_file import Source
@@ -115,7 +114,7 @@ class ArrayTranslator:
             return self.known[node.id]
         if node.id in {a.index for a in self.axes}:
             raise UntranslatableError("an index used as a number")
-        found = array_ranks.array_rank(self.source, node)
+        found = queries.array_rank(self.source, node)
         if found is None or found[0]:
             if queries.kind_at(self.source, node) not in (queries.NUMBER, queries.CONSTANT):
                 raise UntranslatableError(f"{node.id}: of unknown rank")
@@ -129,9 +128,9 @@ class ArrayTranslator:
         while isinstance(base, ast.Subscript):
             given = list(base.slice.elts) if isinstance(base.slice, ast.Tuple) else [base.slice]
             indices, base = [*given, *indices], base.value
-        if not isinstance(base, ast.Name) or base.id in self.known or not array_ranks.is_array(self.source, base):
+        if not isinstance(base, ast.Name) or base.id in self.known or not queries.is_array(self.source, base):
             raise UntranslatableError("items of what is not known to be an array")
-        found = array_ranks.array_rank(self.source, base)
+        found = queries.array_rank(self.source, base)
         if found is None:
             raise UntranslatableError(f"{base.id}: of unknown rank")
         if any(isinstance(i, ast.Slice) for i in indices):

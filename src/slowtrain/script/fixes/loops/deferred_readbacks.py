@@ -29,9 +29,9 @@ CONTROL_FLOW_NODES = (
 
 def defer_readbacks(source: Source, line: int) -> list[Edit]:
     """Remove the readbacks of each iteration from the innermost step loop around ``line``. Empty if not proven."""
-    name = _tensorflow_alias(source)
+    name = scope_names.module_alias(source, "tensorflow")
     loop = _innermost_step_loop(source, line)
-    if name is None or loop is None:
+    if not name or loop is None:
         return []
     found: list[Edit] = []
     seen: set[str] = set()
@@ -43,14 +43,6 @@ def defer_readbacks(source: Source, line: int) -> list[Edit]:
             seen.add(kept[0])
             found += kept[1]
     return [*found, *_report_less_often(source, loop)]
-
-
-def _tensorflow_alias(source: Source) -> str | None:
-    for node in source.tree.body:
-        for alias in node.names if isinstance(node, ast.Import) else ():
-            if alias.name == "tensorflow":
-                return alias.asname or alias.name
-    return None
 
 
 def _innermost_step_loop(source: Source, line: int) -> ast.For | ast.While | None:

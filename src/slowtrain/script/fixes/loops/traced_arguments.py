@@ -10,7 +10,7 @@ from slowtrain.model import Edit
 from slowtrain.script.fixes.loops import function_extraction
 from slowtrain.script.interpreter.engine import queries
 from slowtrain.script.navigation import call_arguments, class_members, node_lookup, scope_names
-from slowtrain.script.navigation.statement_index import Statements
+from slowtrain.script.navigation.node_lookup import Statements
 from slowtrain.script.properties import graph_obstacles
 from slowtrain.script.text import edits, syntax_tree
 from slowtrain.script.text.source_file import FUNCTION_NODES, Source

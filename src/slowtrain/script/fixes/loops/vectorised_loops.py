@@ -7,14 +7,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from slowtrain.model import Edit
-from slowtrain.script.evaluators import array_ranks
-from slowtrain.script.evaluators.array_ranks import SCALAR
 from slowtrain.script.fixes.loops import array_comprehensions, array_expressions
 from slowtrain.script.fixes.loops.array_comprehensions import VectorisedCode
 from slowtrain.script.fixes.loops.array_expressions import ArrayText, ArrayTranslator, LoopAxis, UntranslatableError
+from slowtrain.script.interpreter.engine import queries
+from slowtrain.script.interpreter.engine.queries import SCALAR
 from slowtrain.script.navigation import call_arguments, node_lookup, scope_names
 from slowtrain.script.text import edits, syntax_tree
-from slowtrain.script.text.source_file import Source
+from slowtrain.script.text.source_file import Source, holds_line
 
 
 def vectorise_loop(source: Source, line: int) -> VectorisedCode | None:
@@ -41,15 +41,11 @@ def _candidate_loops(source: Source, line: int) -> list[ast.For | ast.Call]:
     lines += [c.lineno for c in applied if any(isinstance(a, ast.Name) and a.id == name for a in c.args)]
     found: list[ast.For | ast.Call] = []
     for each in dict.fromkeys(lines):
-        around = [n for n in syntax_tree.walk(source.tree) if _contains_line(n, each)]
+        around = [n for n in syntax_tree.walk(source.tree) if holds_line(n, each)]
         makers = [n for n in around if isinstance(n, ast.Call) and array_comprehensions.makes_array(source, n)]
         loops = [n for n in around if isinstance(n, ast.For)]
         found += sorted([*loops, *makers], key=lambda n: (n.lineno, n.col_offset))
     return found
-
-
-def _contains_line(node: ast.AST, line: int) -> bool:
-    return bool(getattr(node, "lineno", 0) <= line <= (getattr(node, "end_lineno", 0) or 0))
 
 
 class _LoopTranslator:
@@ -161,9 +157,9 @@ class _LoopTranslator:
             value = ArrayText(row.text, (row.rank[0], row.rank[1] - 1), atom=True)
             self.translator.axes.append(LoopAxis(index, "0", f"{row.text}.shape[{len(self.translator.axes)}]"))
         else:
-            if self.translator.axes or not isinstance(over, ast.Name) or not array_ranks.is_array(self.source, over):
+            if self.translator.axes or not isinstance(over, ast.Name) or not queries.is_array(self.source, over):
                 raise UntranslatableError("items of something else than an array")
-            found = array_ranks.array_rank(self.source, over)
+            found = queries.array_rank(self.source, over)
             if found is None:
                 raise UntranslatableError("items of unknown rank")
             value = ArrayText(over.id, (found[0], found[1] - 1), atom=True)

@@ -7,8 +7,7 @@ import re
 from collections.abc import Iterable, Iterator
 
 from slowtrain.model import Edit
-from slowtrain.script.evaluators import setting_origins
-from slowtrain.script.navigation import name_bindings
+from slowtrain.script.navigation import name_bindings, setting_origins
 from slowtrain.script.navigation import node_lookup as find
 from slowtrain.script.text import edits, syntax_tree
 from slowtrain.script.text.source_file import RANDOM_CALLS, Source

@@ -7,8 +7,7 @@ import re
 from collections.abc import Sequence
 
 from slowtrain.model import Edit
-from slowtrain.script.evaluators import setting_origins
-from slowtrain.script.navigation import call_index, node_lookup, scope_names
+from slowtrain.script.navigation import call_index, node_lookup, scope_names, setting_origins
 from slowtrain.script.text import edits, syntax_tree
 from slowtrain.script.text.source_file import FUNCTION_NODES, Source
 

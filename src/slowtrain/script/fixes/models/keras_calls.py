@@ -8,10 +8,9 @@ from collections.abc import Iterator
 from math import gcd
 
 from slowtrain.model import Edit
-from slowtrain.script.evaluators import setting_origins
 from slowtrain.script.fixes.models import callback_intervals
 from slowtrain.script.interpreter.engine import queries
-from slowtrain.script.navigation import call_arguments, call_index, node_lookup, scope_names
+from slowtrain.script.navigation import call_arguments, call_index, node_lookup, scope_names, setting_origins
 from slowtrain.script.properties import repeatable_functions
 from slowtrain.script.text import edits, syntax_tree
 from slowtrain.script.text.source_file import Source

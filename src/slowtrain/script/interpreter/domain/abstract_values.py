@@ -14,7 +14,18 @@ NO_LOOPS: frozenset[int] = frozenset()
 Shape = tuple[int | None, ...]  # None: an unknown size
 MAX_ITEMS = 256  # kept of one list, mapping or call
 # Aliases of dtypes.
-DTYPE_ALIASES = {"float": "float64", "double": "float64", "single": "float32", "int": "int64"}
+DTYPE_ALIASES = {
+    **dict.fromkeys(("float", "double", "float_", "f8", "d"), "float64"),
+    **dict.fromkeys(("single", "f4", "f"), "float32"),
+    **dict.fromkeys(("half", "f2"), "float16"),
+    "int": "int64",
+}
+# From the narrowest to the widest. NumPy's arithmetic gives the widest, but float64 for float32 and wide integers.
+DTYPES_BY_WIDTH = (
+    "bool uint8 int8 uint16 int16 uint32 int32 uint64 int64 bfloat16 float16 float32 float64 complex64 complex128"
+).split()
+INTEGER_DTYPES = frozenset(DTYPES_BY_WIDTH[:9])
+_WIDE_INTEGER_DTYPES = frozenset({"uint32", "int32", "uint64", "int64"})
 EACH_ITEM = -1  # in ``ragged``: each item has another shape; a loop over the items replaces it by its number
 
 
@@ -56,8 +67,11 @@ class Value:
 
     def with_fields(self, **changed: Any) -> Value:
         """A copy with other fields; its items are shared."""
-        fields = {name: getattr(self, name) for name in self.__slots__} | changed
-        return Value(**fields)
+        made = Value(self.kind, self.known, self.varies, self.ragged, self.born, self.dtype, self.shape, self.name,
+                     self.node, self.items, self.of, self.data, self.stages)  # fmt: skip
+        for name, value in changed.items():
+            setattr(made, name, value)
+        return made
 
     def varying_in(self, loops: Iterable[int]) -> Value:
         """A copy that changes in each turn of these loops too."""
@@ -139,7 +153,7 @@ def sequence_value(kind: str, items: Sequence[Value], born: tuple[int, ...] = ()
 def dtype_name(given: Value) -> str:
     """The dtype that an argument names by a text, ``np.float32`` or ``a.dtype``; "" if unknown."""
     if given.kind == "text" and isinstance(given.known, str):
-        return given.known
+        return DTYPE_ALIASES.get(given.known, given.known)
     last = given.name.rpartition(".")[2] if given.kind == "library" else ""
     return DTYPE_ALIASES.get(last, last)
 
@@ -190,4 +204,22 @@ def promoted_dtype(*several: Value) -> str:
     known = [v.dtype for v in several if v.kind in ("array", "tensor", "variable")]
     if "" in known or not known:
         return ""
-    return max(known, key=lambda name: (name.startswith("float"), name))
+    widest = max(known, key=lambda name: DTYPES_BY_WIDTH.index(name) if name in DTYPES_BY_WIDTH else -1)
+    return "float64" if widest == "float32" and not _WIDE_INTEGER_DTYPES.isdisjoint(known) else widest
+
+
+def floating_dtype(dtype: str) -> str:
+    """The dtype of a quotient, a mean or a function like ``exp``: float64 for integers."""
+    return "float64" if dtype in INTEGER_DTYPES else dtype
+
+
+def as_float32(given: Value) -> Value:
+    """An array, or the name of a dtype, that an edit makes float32."""
+    match given.kind:
+        case "text":
+            return Value("text", "float32")
+        case "library":
+            return Value("library", name="numpy.float32")
+        case "array":
+            return given.with_fields(dtype="float32")
+    return given

@@ -39,7 +39,7 @@ class Stage:
     does: tuple[Event, ...] = ()
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False, slots=True)  # frozen instances take four times as long to make
 class Event:
     """One call that the script makes.
 

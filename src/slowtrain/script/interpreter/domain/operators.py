@@ -11,6 +11,7 @@ from slowtrain.script.interpreter.domain.abstract_values import (
     UNKNOWN,
     Shape,
     Value,
+    floating_dtype,
     formatted_text,
     join_values,
     number_value,
@@ -91,8 +92,8 @@ def arithmetic_result(op: ast.operator, left: Value, right: Value) -> Value:
     for kind in ("tensor", "variable", "array"):
         if kind in (left.kind, right.kind):
             found = promoted_dtype(left, right)
-            if isinstance(op, ast.Div) and kind == "array" and found.startswith(("int", "uint")):
-                found = "float64"
+            if kind == "array" and (isinstance(op, ast.Div) or "float" in (left.name, right.name)):
+                found = floating_dtype(found)
             product = isinstance(op, ast.MatMult)
             return Value("array" if kind == "array" else "tensor", varies=varies, ragged=ragged, dtype=found,
                          shape=matmul_shape(left.shape, right.shape) if product else _arithmetic_shape(left,

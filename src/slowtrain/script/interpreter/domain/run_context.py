@@ -1,18 +1,52 @@
-"""The interpreter's context: the loops, calls and graphs around the current place, and its limits."""
+"""The interpreter's context: names, the loops, calls and graphs around the current place, and its limits."""
 
 from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from math import prod
 from typing import Any
 
 from slowtrain.script.interpreter.domain import operators
 from slowtrain.script.interpreter.domain.abstract_values import NO_LOOPS, UNKNOWN, CallArgs, Value
 from slowtrain.script.interpreter.domain.call_events import Event, Loop
-from slowtrain.script.interpreter.domain.name_scope import Scope
 from slowtrain.script.text.source_file import Source
+
+
+@dataclass(eq=False)
+class Scope:
+    """The names of one running function, or of the module."""
+
+    above: Scope | None = None
+    names: dict[str, Value] = field(default_factory=dict)
+    depths: dict[str, int] = field(default_factory=dict)  # loops around the last plain assignment
+    elsewhere: dict[str, Scope] = field(default_factory=dict)  # scopes of names declared global or nonlocal
+    returned: list[Value] = field(default_factory=list)
+    yielded: list[Value] = field(default_factory=list)
+    kind: Value | None = None  # the class whose method runs
+    source: Source | None = None  # the file, for a module's scope
+
+    def find(self, name: str) -> Value | None:
+        """The value of a name in this scope or an enclosing one; None if it is not bound."""
+        at: Scope | None = self.elsewhere.get(name, self)
+        while at is not None:
+            if name in at.names:
+                return at.names[name]
+            at = at.above
+        return None
+
+    def bind(self, name: str, value: Value, depth: int) -> None:
+        """Binds a name; ``depth``: the number of loops around the assignment."""
+        at = self.elsewhere.get(name, self)
+        at.names[name] = value
+        at.depths[name] = depth
+
+    def top(self) -> Scope:
+        """The module's scope."""
+        return self if self.above is None else self.above.top()
+
 
 MAX_NODES = 60_000  # statements and expressions; a script of 200 lines takes a few thousand
 MAX_NODES_ELSEWHERE = 30_000  # the same for other files of the project
@@ -33,8 +67,9 @@ class RunContext:
     code runs.
     """
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: Source, recast: frozenset[ast.expr] = frozenset()) -> None:
         self.main = self.source = source
+        self.recast = recast  # values of the examined file that an edit makes float32
         self.events: list[Event] = []
         self.loops: list[Loop] = []
         self.rare: list[frozenset[int]] = []
@@ -177,7 +212,7 @@ class RunContext:
         """Records an event; ``place``: its index, before the events that it led to."""
         if self.silent or not isinstance(given.node, ast.expr):
             return
-        rare = frozenset[int]().union(*self.rare)
+        rare = NO_LOOPS.union(*self.rare) if self.rare else NO_LOOPS
         way = tuple(self.path), tuple(self.files)
         event = Event(self.source, given.node, name, on, given, tuple(self.loops), rare, bool(self.graph),
                       self.producer, *way, result)  # fmt: skip
@@ -186,10 +221,12 @@ class RunContext:
     def spend_budget(self) -> None:
         if self.source is self.main:
             self.left -= 1
+            if self.left < 0:
+                raise BudgetSpent
         else:
             self.left_elsewhere -= 1
-        if (self.left if self.source is self.main else self.left_elsewhere) < 0:
-            raise BudgetSpent
+            if self.left_elsewhere < 0:
+                raise BudgetSpent
 
     @contextmanager
     def in_file_of(self, scope: Scope) -> Iterator[None]:

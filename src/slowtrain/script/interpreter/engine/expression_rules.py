@@ -20,18 +20,14 @@ from slowtrain.script.interpreter.domain.abstract_values import (
     sequence_value,
 )
 from slowtrain.script.interpreter.domain.call_events import Loop
-from slowtrain.script.interpreter.domain.name_scope import Scope
-from slowtrain.script.interpreter.domain.run_context import RunContext
-from slowtrain.script.interpreter.engine import branch_conditions, call_resolution, project_modules, subscript_rules
-from slowtrain.script.interpreter.library import framework_calls, random_draws
+from slowtrain.script.interpreter.domain.run_context import RunContext, Scope
+from slowtrain.script.interpreter.engine import call_resolution, project_modules, statement_rules
+from slowtrain.script.interpreter.library import data_calls, framework_calls
 from slowtrain.script.navigation import name_bindings, node_lookup, scope_names
 
 
-def expression_result(machine: RunContext, node: ast.expr, scope: Scope) -> Value:
-    does = _EXPRESSION_RULES.get(node.__class__)
-    if does is not None:
-        found: Value = does(machine, node, scope)
-        return found
+def other_expression(machine: RunContext, node: ast.expr, scope: Scope) -> Value:
+    """The value of an expression that has no rule."""
     return join_values([UNKNOWN.varying_in(machine.value(n, scope).varies) for n in ast.iter_child_nodes(node)
                    if isinstance(n, ast.expr)])  # fmt: skip
 
@@ -106,8 +102,8 @@ def _call_value(machine: RunContext, node: ast.Call, scope: Scope) -> Value:
         if name == ".update" and on.kind == "unknown" and keywords and not args:
             call_resolution.assume_mapping(machine, node.func.value, on, scope).items.update(keywords)
         call_resolution.run_handed_functions(machine, made)
-        drawn = node.func.attr in random_draws.NUMPY_ONLY_DRAWS
-        gives = lambda: random_draws.numpy_draw(machine, name[1:], made) if drawn else UNKNOWN.varying_in(on.varies)  # noqa: E731
+        drawn = node.func.attr in data_calls.NUMPY_ONLY_DRAWS
+        gives = lambda: data_calls.numpy_draw(machine, name[1:], made) if drawn else UNKNOWN.varying_in(on.varies)  # noqa: E731
         return call_resolution.recorded_result(machine, name, on, made, gives)
     if not machine.silent and machine.source is machine.main:
         runs = call_resolution.function_run_by(callee)
@@ -216,16 +212,16 @@ def _comparison_value(machine: RunContext, node: ast.Compare, scope: Scope) -> V
         known = (sides[0].known == sides[1].known) == isinstance(op, ast.Eq)
     # ``return len(self.rows) > 64`` of a buffer holds in most turns once it does.
     more = len(sides) == 2 and isinstance(op, (ast.Gt, ast.GtE)) and sides[0].kind == "number"
-    usual = branch_conditions.USUALLY_TRUE if more and sides[0].name == "int" else None
+    usual = statement_rules.USUALLY_TRUE if more and sides[0].name == "int" else None
     return Value("number", known, varies, name="bool", data=usual)
 
 
 def _choice_value(machine: RunContext, node: Any, scope: Scope) -> Value:
     if isinstance(node, ast.BoolOp):
-        parts = branch_conditions.boolean_parts(machine, node, scope)
+        parts = statement_rules.boolean_parts(machine, node, scope)
         return join_values(parts).with_fields(known=NOT_KNOWN)
-    test = branch_conditions.condition_value(machine, node.test, scope)
-    sure = branch_conditions.constant_truth(test)
+    test = statement_rules.condition_value(machine, node.test, scope)
+    sure = statement_rules.constant_truth(test)
     if sure is not None:
         return machine.value(node.body if sure else node.orelse, scope)
     return join_two(machine.value(node.body, scope), machine.value(node.orelse, scope)).varying_in(test.varies)
@@ -233,8 +229,8 @@ def _choice_value(machine: RunContext, node: Any, scope: Scope) -> Value:
 
 def _unary_value(machine: RunContext, node: ast.UnaryOp, scope: Scope) -> Value:
     if isinstance(node.op, ast.Not):
-        found = branch_conditions.condition_value(machine, node.operand, scope)
-        known = branch_conditions.constant_truth(found)
+        found = statement_rules.condition_value(machine, node.operand, scope)
+        known = statement_rules.constant_truth(found)
         return Value("number", NOT_KNOWN if known is None else not known, found.varies, name="bool")
     found = machine.value(node.operand, scope)
     if isinstance(node.op, ast.USub) and isinstance(found.known, (int, float)):
@@ -293,19 +289,12 @@ def _assignment_expression(machine: RunContext, node: ast.NamedExpr, scope: Scop
     return found
 
 
-def as_load(target: Any) -> ast.expr:
-    """An assignment target as an expression that reads it."""
-    fields = {name: getattr(target, name) for name in target._fields} | {"ctx": ast.Load()}
-    made: ast.expr = ast.copy_location(type(target)(**fields), target)
-    return made
-
-
-_EXPRESSION_RULES: dict[type[ast.AST], Callable[[RunContext, Any, Scope], Value]] = {
+EXPRESSION_RULES: dict[type[ast.AST], Callable[[RunContext, Any, Scope], Value]] = {
     ast.Constant: lambda _machine, node, _scope: constant_value(node.value),
     ast.Name: _name_value,
     ast.Attribute: _attribute_value,
     ast.Call: _call_value,
-    ast.Subscript: subscript_rules.subscript_value,
+    ast.Subscript: call_resolution.subscript_value,
     ast.BinOp: _arithmetic_value,
     ast.Compare: _comparison_value,
     ast.BoolOp: _choice_value,

@@ -17,20 +17,14 @@ from slowtrain.script.interpreter.domain.abstract_values import (
     UNKNOWN,
     CallArgs,
     Value,
+    as_float32,
     join_two,
     join_values,
 )
 from slowtrain.script.interpreter.domain.call_events import Event, Loop
-from slowtrain.script.interpreter.domain.name_scope import Scope
-from slowtrain.script.interpreter.domain.run_context import BudgetSpent, RunContext
-from slowtrain.script.interpreter.engine import (
-    branch_conditions,
-    call_resolution,
-    expression_rules,
-    project_modules,
-    statement_rules,
-)
-from slowtrain.script.interpreter.library import functional_tools
+from slowtrain.script.interpreter.domain.run_context import BudgetSpent, RunContext, Scope
+from slowtrain.script.interpreter.engine import call_resolution, expression_rules, project_modules, statement_rules
+from slowtrain.script.interpreter.library import python_builtins
 from slowtrain.script.navigation import node_lookup
 from slowtrain.script.text import syntax_tree
 from slowtrain.script.text.source_file import FUNCTION_NODES, Source, cache_recent
@@ -52,9 +46,12 @@ def project_events(source: Source) -> tuple[Event, ...]:
     return _interpret_file(source).every
 
 
-def value_at(source: Source, node: ast.expr) -> Value:
-    """The value of an expression in all its executions; with unknown arguments if no code runs its function."""
-    machine = _interpret_file(source)
+def value_at(source: Source, node: ast.expr, recast: frozenset[ast.expr] = frozenset()) -> Value:
+    """The value of an expression in all its executions; with unknown arguments if no code runs its function.
+
+    ``recast``: arrays and names of dtypes that an edit makes float32.
+    """
+    machine = _interpret_file(source, recast) if recast else _interpret_file(source)
     if node not in machine.values:
         project_modules.run_top_level(machine)
         function = node_lookup.outermost_function(source, node)
@@ -74,8 +71,8 @@ def producing_expression(source: Source, held: Value) -> ast.expr | None:
 
 
 @cache_recent(4, ended=lambda machine: machine.end())
-def _interpret_file(source: Source) -> Interpreter:
-    machine = Interpreter(source)
+def _interpret_file(source: Source, recast: frozenset[ast.expr] = frozenset()) -> Interpreter:
+    machine = Interpreter(source, recast)
     if not project_modules.is_training_file(source):
         return machine
     with suppress(BudgetSpent, RecursionError):
@@ -95,7 +92,7 @@ class Interpreter(RunContext):
         for at, one in enumerate(body):
             if self.statement(one, scope):
                 return True
-            if isinstance(one, ast.If) and branch_conditions.skips_most_turns(self, one, scope):
+            if isinstance(one, ast.If) and statement_rules.skips_most_turns(self, one, scope):
                 with self.in_some_turns(self.value(one.test, scope)):
                     return self.block(body[at + 1 :], scope)
         return False
@@ -114,7 +111,10 @@ class Interpreter(RunContext):
         self.spend_budget()
         if node is None:
             return UNKNOWN
-        found = expression_rules.expression_result(self, node, scope)
+        does = expression_rules.EXPRESSION_RULES.get(node.__class__, expression_rules.other_expression)
+        found = does(self, node, scope)
+        if node in self.recast:
+            found = as_float32(found)
         if not self.silent and self.source is self.main:
             before = self.values.get(node)
             self.values[node] = found if before is None else join_two(before, found)
@@ -205,7 +205,7 @@ class Interpreter(RunContext):
             self._bind(node, scope, given)
             if isinstance(node, ast.Lambda):
                 return self._inside(node, given.node, caller, lambda: self.value(node.body, scope))
-            if functional_tools.is_generator(node):
+            if "yield" in self.source.words and python_builtins.is_generator(node):
                 return Value("generator", node=node, name=node.name, data=scope, born=self.born())
             return self._inside(node, given.node, caller, lambda: self._run_body(node, scope))
         return UNKNOWN

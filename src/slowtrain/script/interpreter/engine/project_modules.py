@@ -12,10 +12,9 @@ from contextlib import nullcontext, suppress
 
 from slowtrain.script.interpreter.domain import operators
 from slowtrain.script.interpreter.domain.abstract_values import CallArgs, Value, constant_value, join_values
-from slowtrain.script.interpreter.domain.name_scope import Scope
-from slowtrain.script.interpreter.domain.run_context import BudgetSpent, RunContext
-from slowtrain.script.interpreter.engine import branch_conditions
-from slowtrain.script.navigation import call_index, imported_functions, importing_scripts
+from slowtrain.script.interpreter.domain.run_context import BudgetSpent, RunContext, Scope
+from slowtrain.script.interpreter.engine import statement_rules
+from slowtrain.script.navigation import call_index, imported_functions, project_files
 from slowtrain.script.text import syntax_tree
 from slowtrain.script.text.source_file import Source
 
@@ -33,9 +32,9 @@ RELEVANT_LIBRARIES = ("tensorflow", "keras", "numpy")  # a relevant file names a
 
 def is_training_file(source: Source) -> bool:
     """Whether a file trains, or makes data sets that another file may train on. Most files do neither."""
-    if call_index.index_of(source).called(*TRAINING_CALLS) or branch_conditions.starts_graph_program(source):
+    if call_index.index_of(source).called(*TRAINING_CALLS) or statement_rules.starts_graph_program(source):
         return True
-    return any(word in source.text for word in DATASET_MAKERS) and bool(importing_scripts.scripts_importing(source))
+    return any(word in source.text for word in DATASET_MAKERS) and bool(project_files.scripts_importing(source))
 
 
 def run_script(machine: RunContext) -> None:
@@ -48,12 +47,12 @@ def run_script(machine: RunContext) -> None:
     machine.block(source.tree.body, scope)
     every = (made.node for _, _, made in _module_functions(scope))
     if _mentions_training(source, [node for node in every if node is not None and node not in machine.ran]):
-        for driver in importing_scripts.scripts_importing(source):
+        for driver in project_files.scripts_importing(source):
             _run_importing_script(machine, driver)
     traced = _called_in_graphs(scope)
     for kind, function, made in _module_functions(scope):
         trains = made.node is not None and _mentions_training(source, [made.node])
-        if made.node in machine.ran or not (trains or branch_conditions.contains_loop(made.node)):
+        if made.node in machine.ran or not (trains or statement_rules.contains_loop(made.node)):
             continue
         known = kind is not None and trains
         me = (
@@ -81,6 +80,8 @@ def _module_functions(scope: Scope) -> list[tuple[Value | None, Value, Value]]:
 def _called_in_graphs(scope: Scope) -> set[ast.AST]:
     """The functions that the module's tf.functions call, directly or not, and that no other function of it calls."""
     every = _module_functions(scope)
+    if not any(function.kind == "graph" for _, function, _ in every):
+        return set()
     calls = {made.node: _called_names(made.node) for _, _, made in every if made.node is not None}
     graphs = {made.node for _, function, made in every if function.kind == "graph" and made.node is not None}
     traced = set(graphs)

@@ -11,12 +11,12 @@ from collections.abc import Iterable, Iterator
 from slowtrain.script.interpreter.domain import operators, shape_rules
 from slowtrain.script.interpreter.domain.abstract_values import NOT_KNOWN, Shape, Value
 from slowtrain.script.interpreter.domain.call_events import Loop
-from slowtrain.script.interpreter.engine import interpreter, subscript_rules
+from slowtrain.script.interpreter.engine import call_resolution, interpreter
 from slowtrain.script.interpreter.engine.interpreter import value_at
 from slowtrain.script.navigation import (
+    call_arguments,
     call_index,
     class_members,
-    higher_order_calls,
     name_bindings,
     node_lookup,
     scope_names,
@@ -99,7 +99,7 @@ def _written_row_count(source: Source, node: ast.expr, depth: int) -> int | None
         return len(node.elts)
     if isinstance(node, ast.Subscript):
         first = node.slice.elts[0] if isinstance(node.slice, ast.Tuple) and node.slice.elts else node.slice
-        count = subscript_rules.slice_length_node(first) if isinstance(first, ast.Slice) else None
+        count = call_resolution.slice_length_node(first) if isinstance(first, ast.Slice) else None
         return 1 if name_bindings.is_new_axis(source, first) else int_at(source, count)
     name = node_lookup.called_name(node) if isinstance(node, ast.Call) else ""
     if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute) or not node.args:
@@ -178,10 +178,17 @@ def _yields_in(items: Value, loop: ast.AST) -> bool:
 
 
 def object_class_at(source: Source, node: ast.expr | None) -> ast.ClassDef | None:
-    """The class of the script whose object an expression gives."""
+    """The class of this file whose object an expression gives."""
     found = value_at(source, node) if node is not None else None
-    kind = found.of if found is not None and found.kind == "object" else None
-    return kind.node if kind is not None and isinstance(kind.node, ast.ClassDef) else None
+    kind = found.of.node if found is not None and found.kind == "object" and found.of is not None else None
+    return kind if isinstance(kind, ast.ClassDef) and kind in class_members.class_definitions(source) else None
+
+
+def call_method_at(source: Source, node: ast.expr) -> ast.FunctionDef | None:
+    """The ``__call__`` of the object that an expression gives, if its class is in this file."""
+    kind = object_class_at(source, node)
+    method = class_members.own_method(kind, "__call__") if kind is not None else None
+    return method if isinstance(method, ast.FunctionDef) else None
 
 
 def dataset_at(source: Source, node: ast.expr | None) -> Value | None:
@@ -258,7 +265,7 @@ def repeating_loop(source: Source, node: ast.AST, least: int, depth: int = 3) ->
         known = loop_turns(source, loop)
         if known is None or known >= least:
             return loop
-    for items in higher_order_calls.applied_items(source, node):
+    for items in call_arguments.applied_items(source, node):
         known = row_count_at(source, items)
         if known is None or known >= least:
             return items
@@ -274,3 +281,54 @@ def repeating_loop(source: Source, node: ast.AST, least: int, depth: int = 3) ->
         if found is not None:
             return found
     return None
+
+
+Rank = tuple[str, int]  # name of the array of unknown rank or "", and the rank relative to it
+SCALAR: Rank = ("", 0)
+
+
+def array_rank(source: Source, node: ast.expr) -> Rank | None:
+    """The rank of an array: ("", n), or (name, n) relative to the unknown rank of a name. None if unknown."""
+    found = interpreter.value_at(source, node)
+    if found.kind == "number":
+        return SCALAR
+    if found.kind == "array" and found.shape is not None:
+        return ("", len(found.shape))
+    if not isinstance(node, ast.Name):
+        return None
+    where = name_bindings.binding_scope(source, node, node.id)
+    bound = name_bindings.bindings_of(where, node.id)
+    holders = [node_lookup.parents_of(source).get(one) for one in bound]
+    loop = holders[0] if len(holders) == 1 else None
+    if isinstance(loop, (ast.For, ast.comprehension)):
+        over = array_rank(source, loop.iter) if loop.target is bound[0] else None
+        return (over[0], over[1] - 1) if over is not None else None
+    like = _array_of_same_shape(loop.value) if isinstance(loop, ast.Assign) and loop.targets == [*bound] else None
+    if like is not None:
+        return array_rank(source, like)
+    plain = len(bound) == 1 and (isinstance(bound[0], ast.arg) or isinstance(loop, ast.Assign))
+    return (node.id, 0) if plain or found.kind == "array" else None
+
+
+def _array_of_same_shape(made: ast.expr) -> ast.expr | None:
+    """``x`` of ``np.empty(x.shape)`` and ``np.zeros_like(x)``."""
+    first = made.args[0] if isinstance(made, ast.Call) and made.args else None
+    if isinstance(first, ast.Attribute) and first.attr == "shape":
+        return first.value
+    return first if isinstance(made, ast.Call) and node_lookup.called_name(made).endswith("_like") else None
+
+
+def is_array(source: Source, name: ast.Name) -> bool:
+    """Whether ``name`` holds a NumPy array: created by NumPy, or its shape is read in the same scope."""
+    if kind_at(source, name) == ARRAY:
+        return True
+    found = array_rank(source, name)
+    if found is not None and not found[0] and found[1] > 0:
+        return True
+    scope = call_arguments.binding_function(source, name)
+    shapes = (
+        [n for n in syntax_tree.walk(scope) if isinstance(n, ast.Attribute) and n.attr in ("shape", "ndim")]
+        if scope
+        else []
+    )
+    return any(isinstance(n.value, ast.Name) and n.value.id == name.id for n in shapes)

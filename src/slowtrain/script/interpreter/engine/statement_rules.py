@@ -1,17 +1,116 @@
-"""The interpreter's statements."""
+"""The interpreter's statements, and its conditions: whether they surely hold, and whether they hold in most turns."""
 
 from __future__ import annotations
 
 import ast
+import re
+from contextlib import nullcontext
 from typing import Any
 
 from slowtrain.script.interpreter.domain import operators
-from slowtrain.script.interpreter.domain.abstract_values import UNKNOWN, Value, join_two
+from slowtrain.script.interpreter.domain.abstract_values import (
+    NOT_KNOWN,
+    UNKNOWN,
+    CallArgs,
+    Value,
+    join_two,
+    number_value,
+)
 from slowtrain.script.interpreter.domain.call_events import Loop
-from slowtrain.script.interpreter.domain.name_scope import Scope
-from slowtrain.script.interpreter.domain.run_context import RunContext
-from slowtrain.script.interpreter.engine import branch_conditions, call_resolution, expression_rules
-from slowtrain.script.interpreter.library import functional_tools
+from slowtrain.script.interpreter.domain.run_context import RunContext, Scope
+from slowtrain.script.interpreter.engine import call_resolution
+from slowtrain.script.interpreter.library import python_builtins
+from slowtrain.script.navigation import name_bindings, node_lookup, scope_names
+from slowtrain.script.text import syntax_tree
+from slowtrain.script.text.source_file import Source, cache_recent
+
+_GRAPH_PATTERN = re.compile(r"\.function\b|import function\b|\bSession\(")
+_TOP_LEVEL_BLOCK = re.compile(r"^(?:for|while|if|with)\b", re.MULTILINE)
+USUALLY_TRUE = "usual"  # the ``data`` of a condition that holds in most turns
+MAX_FREQUENT_PERIOD = 10  # turns; more often is part of the step, less often is reporting
+
+
+def starts_graph_program(source: Source) -> bool:
+    """Whether running the file starts a loop or a main block in which its own graph may be called."""
+    if not _GRAPH_PATTERN.search(source.plain) or not _TOP_LEVEL_BLOCK.search(source.plain):
+        return False
+    return name_bindings.may_name(source, "tensorflow.")
+
+
+def condition_value(machine: RunContext, test: ast.expr, scope: Scope) -> Value:
+    """The value of a condition; records that Python asks a tensor for its truth."""
+    found = machine.value(test, scope)
+    _record_truth_test(machine, test, found)
+    return found
+
+
+def boolean_parts(machine: RunContext, node: ast.BoolOp, scope: Scope) -> list[Value]:
+    """The parts of ``a and b``. After a part that seldom holds the next one is seldom evaluated."""
+    parts: list[Value] = []
+    seldom = False
+    for one in node.values:
+        parts.append(machine.value(one, scope))
+        with machine.in_some_turns(UNKNOWN) if seldom else nullcontext():
+            _record_truth_test(machine, one, parts[-1])
+        sure = parts[-1].kind in operators.TENSOR_KINDS or constant_truth(parts[-1]) is isinstance(node.op, ast.And)
+        seldom |= not sure and not holds_usually(machine, one, scope)
+    return parts
+
+
+def _record_truth_test(machine: RunContext, test: ast.expr, found: Value) -> None:
+    if found.kind in operators.TENSOR_KINDS and found.name != "symbolic":
+        machine.note("bool", None, CallArgs(test, [found]), number_value("bool", found.varies))
+
+
+def constant_truth(test: Value) -> bool | None:
+    """Whether a condition holds, if this is certain in every turn; else None."""
+    if test.varies or test.known is NOT_KNOWN:
+        return None
+    return bool(test.known)
+
+
+def holds_usually(machine: RunContext, test: ast.expr, scope: Scope) -> bool:
+    """Whether a condition holds in many turns: after a warm-up, or once in a few (``step % 4 == 0``)."""
+    if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And):
+        return all(holds_usually(machine, one, scope) for one in test.values)
+    if isinstance(test, (ast.Name, ast.Attribute)):
+        return bool(machine.value(test, scope).data == USUALLY_TRUE)
+    if not isinstance(test, ast.Compare) or len(test.ops) != 1:
+        return False
+    op, left = test.ops[0], test.left
+    if isinstance(op, (ast.Gt, ast.GtE)):
+        counted = machine.value(left, scope)
+        return counted.kind == "number" and counted.name == "int"
+    if isinstance(op, ast.Eq) and isinstance(left, ast.BinOp) and isinstance(left.op, ast.Mod):
+        period = machine.value(left.right, scope).known
+        return isinstance(period, int) and period <= MAX_FREQUENT_PERIOD
+    return False
+
+
+def skips_most_turns(machine: RunContext, test: ast.If, scope: Scope) -> bool:
+    """Whether it is ``if step % 100: return``, after which only a few turns continue."""
+    if test.orelse or not isinstance(test.body[-1], (ast.Return, ast.Continue)):
+        return False
+    asked = test.test
+    if isinstance(asked, ast.Compare) and len(asked.ops) == 1 and isinstance(asked.ops[0], ast.NotEq):
+        asked = asked.left
+    if not isinstance(asked, ast.BinOp) or not isinstance(asked.op, ast.Mod):
+        return False
+    period = machine.value(asked.right, scope).known
+    return not isinstance(period, int) or period > MAX_FREQUENT_PERIOD
+
+
+@cache_recent(4096)
+def contains_loop(function: ast.AST | None) -> bool:
+    """Whether a function contains a loop."""
+    todo = syntax_tree.block_statements(function) if function is not None else []
+    while todo:
+        node = todo.pop()
+        if isinstance(node, scope_names.LOOP_NODES):
+            return True
+        if not isinstance(node, node_lookup.SCOPE_NODES):
+            todo += syntax_tree.block_statements(node)
+    return False
 
 
 def _assign(machine: RunContext, node: Any, scope: Scope) -> None:
@@ -23,8 +122,10 @@ def _assign(machine: RunContext, node: Any, scope: Scope) -> None:
 
 
 def _augment(machine: RunContext, node: ast.AugAssign, scope: Scope) -> None:
-    before = machine.value(expression_rules.as_load(node.target), scope)
+    before = machine.value(_as_load(node.target), scope)
     value = operators.arithmetic_result(node.op, before, machine.value(node.value, scope))
+    if value.kind == "array":  # it is changed in place, and keeps its dtype
+        value = value.with_fields(dtype=before.dtype if before.kind != "number" else value.dtype)
     depth = len(machine.loops)
     if isinstance(node.target, ast.Name):
         depth = scope.elsewhere.get(node.target.id, scope).depths.get(node.target.id, 0)
@@ -76,12 +177,12 @@ def _declare(_: RunContext, node: Any, scope: Scope) -> None:
 
 
 def _if(machine: RunContext, node: ast.If, scope: Scope) -> bool:
-    test = branch_conditions.condition_value(machine, node.test, scope)
-    sure = branch_conditions.constant_truth(test)
+    test = condition_value(machine, node.test, scope)
+    sure = constant_truth(test)
     if sure is not None:
         return machine.block(node.body if sure else node.orelse, scope)
     before = dict(scope.names)
-    usual = test.data == branch_conditions.USUALLY_TRUE or branch_conditions.holds_usually(machine, node.test, scope)
+    usual = test.data == USUALLY_TRUE or holds_usually(machine, node.test, scope)
     with machine.in_some_turns(test if not usual else None):
         ended = machine.block(node.body, scope)
         after, scope.names = scope.names, before
@@ -104,7 +205,7 @@ def _for(machine: RunContext, node: ast.For, scope: Scope) -> bool:
         machine.store(node.target, call_resolution.loop_item(machine, items, loop, node), scope)
         machine.block(node.body, scope)
 
-    for one in (several := functional_tools.unrolled_items(items, node)):
+    for one in (several := python_builtins.unrolled_items(items, node)):
         machine.store(node.target, one, scope)
         machine.block(node.body, scope)
     if not several:
@@ -114,7 +215,7 @@ def _for(machine: RunContext, node: ast.For, scope: Scope) -> bool:
 
 def _while(machine: RunContext, node: ast.While, scope: Scope) -> bool:
     def turn(_: Loop) -> None:
-        branch_conditions.condition_value(machine, node.test, scope)
+        condition_value(machine, node.test, scope)
         machine.block(node.body, scope)
 
     machine.loop(node, None, UNKNOWN, turn, scope)
@@ -145,6 +246,13 @@ def _match(machine: RunContext, node: ast.Match, scope: Scope) -> bool:
     return False
 
 
+def _as_load(target: Any) -> ast.expr:
+    """An assignment target as an expression that reads it."""
+    fields = {name: getattr(target, name) for name in target._fields} | {"ctx": ast.Load()}
+    made: ast.expr = ast.copy_location(type(target)(**fields), target)
+    return made
+
+
 STATEMENT_RULES: dict[type[ast.AST], Any] = {
     ast.Assign: _assign,
     ast.AnnAssign: _assign,
@@ -164,7 +272,7 @@ STATEMENT_RULES: dict[type[ast.AST], Any] = {
     ast.AsyncWith: _with,
     ast.Try: _try,
     ast.Match: _match,
-    ast.Assert: lambda machine, node, scope: branch_conditions.condition_value(machine, node.test, scope) is None,
+    ast.Assert: lambda machine, node, scope: condition_value(machine, node.test, scope) is None,
     ast.Import: lambda *_: False,  # imported names are resolved by the file's text
     ast.ImportFrom: lambda *_: False,
 }

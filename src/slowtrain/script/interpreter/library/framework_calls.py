@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import prod
 
 from slowtrain.script.interpreter.domain import operators, shape_rules
@@ -14,6 +15,7 @@ from slowtrain.script.interpreter.domain.abstract_values import (
     Value,
     constant_value,
     dtype_name,
+    floating_dtype,
     join_values,
     number_value,
     promoted_dtype,
@@ -21,15 +23,7 @@ from slowtrain.script.interpreter.domain.abstract_values import (
     shape_argument,
 )
 from slowtrain.script.interpreter.domain.run_context import RunContext
-from slowtrain.script.interpreter.library import (
-    keras_datasets,
-    pandas_tables,
-    python_builtins,
-    random_draws,
-    record_parsing,
-    text_methods,
-    user_callbacks,
-)
+from slowtrain.script.interpreter.library import data_calls, python_builtins, user_callbacks
 
 BUILTIN_NAMES = frozenset(
     "abs all any bool bytes callable dict divmod enumerate filter float format frozenset getattr hasattr hash id input "
@@ -39,8 +33,14 @@ BUILTIN_NAMES = frozenset(
 VECTORIZED_NAME = "numpy.vectorize.made"  # called per element
 SHAPED_MAKERS = frozenset({"zeros", "ones", "empty", "full"})
 SPLITTING_FUNCTIONS = frozenset({"split", "unstack"})  # give a list of tensors
+FLOAT_FUNCTIONS = frozenset(
+    "exp log log2 log10 log1p expm1 sqrt sin cos tan tanh sinh cosh arctan arctan2 arcsin arccos mean std var average "
+    "median percentile quantile true_divide divide hypot sinc".split()
+)
+ARRAY_JOINERS = frozenset("array asarray stack concatenate vstack hstack dstack column_stack".split())
+BOOL_FUNCTIONS = frozenset("isnan isfinite isinf equal not_equal greater greater_equal less less_equal".split())
 FLOAT_MAKERS = frozenset({"zeros", "ones", "linear_to_mel_weight_matrix"})  # without a dtype argument
-INTEGER_FUNCTIONS = random_draws.INTEGER_DRAWS | frozenset(
+INTEGER_FUNCTIONS = data_calls.INTEGER_DRAWS | frozenset(
     "randrange argmax argmin argsort argpartition argwhere flatnonzero nonzero digitize bincount arange "
     "searchsorted".split()
 )
@@ -59,7 +59,7 @@ READBACK_METHODS = frozenset({"numpy", "item", "tolist"})
 
 def library_attribute(on: Value, name: str) -> Value:
     """An attribute that no code of the script set."""
-    if pandas_tables.is_pandas(on) and (found := pandas_tables.table_attribute(on, name)) is not None:
+    if data_calls.is_pandas(on) and (found := data_calls.table_attribute(on, name)) is not None:
         return found
     if on.kind in ("tensor", "variable", "array"):
         if name == "shape" and on.shape is not None and not on.ragged:
@@ -117,7 +117,7 @@ def library_call(machine: RunContext, name: str, given: CallArgs) -> Value:
     if name.startswith("keras."):
         return _keras_call(machine, name, given)
     if name.startswith("pandas."):
-        return pandas_tables.pandas_call(machine, name, given)
+        return data_calls.pandas_call(machine, name, given)
     return UNKNOWN.varying_in(given.varies)
 
 
@@ -143,17 +143,20 @@ def _numpy_call(machine: RunContext, name: str, given: CallArgs) -> Value:
     if last in ("default_rng", "RandomState", "Generator"):
         return Value("library", name="numpy.random.Generator", born=machine.born())
     if ".random" in name:
-        return random_draws.numpy_draw(machine, last, given)
+        return data_calls.numpy_draw(machine, last, given)
     arrays = [a for a in given.args if a.kind in ("array", "tensor", "variable")]
     if last in SCALAR_FUNCTIONS and given.args and not arrays and all(a.kind == "number" for a in given.args):
         return Value("array", varies=given.varies, dtype="float64")  # a NumPy scalar, which a graph takes as a tensor
     named = dtype_name(given.get("dtype")) or next(
         (d for a in given.args[1:] if (d := dtype_name(a)) in DTYPE_NAMES), ""
     )
-    if last in SHAPED_MAKERS or last in ("arange", "linspace", "eye"):
+    if last in SHAPED_MAKERS or last in ("arange", "linspace", "logspace", "geomspace", "eye", "identity"):
         shape = given.get("shape", 0)
         moving = _varying_shape_loops(shape) if last in SHAPED_MAKERS else given.varies
-        usual = "int64" if last == "arange" and not any(a.name == "float" for a in given.args) else "float64"
+        counted = not any(a.name == "float" for a in given.args)
+        usual = "int64" if last == "arange" and counted else "float64"
+        if last == "full":
+            usual = _literal_dtype([given.get("fill_value", 1)])
         wide = shape_argument(shape) if last in SHAPED_MAKERS else None
         return Value("array", varies=given.varies, ragged=moving | given.ragged, dtype=named or usual, shape=wide,
                      born=machine.born())  # fmt: skip
@@ -166,20 +169,34 @@ def _numpy_call(machine: RunContext, name: str, given: CallArgs) -> Value:
         )
     if last in DTYPE_NAMES or last in DTYPE_ALIASES:
         return Value("array", varies=given.varies, ragged=given.ragged, dtype=DTYPE_ALIASES.get(last, last))
-    inside = [i for a in given.args for i in a.inside(2)]
-    kept = named or promoted_dtype(*arrays)
-    if not kept and last in ("array", "asarray", "stack", "concatenate", "vstack", "hstack"):
-        held = {i.dtype for i in inside if i.kind in ("array", "tensor")}
-        kept = next(iter(held)) if len(held) == 1 else ""
+    kept = "int64" if last in INTEGER_FUNCTIONS else _numpy_dtype(last, named or promoted_dtype(*arrays), given)
     like = (
         given.args[SIZE_ARGUMENT_POSITIONS[last] : SIZE_ARGUMENT_POSITIONS[last] + 1]
         if last in SIZE_ARGUMENT_POSITIONS
         else []
     )
     return Value("array", varies=given.varying_inside, ragged=like[0].ragged if like else given.ragged,
-    born=machine.born(),
-                 dtype="int64" if last in INTEGER_FUNCTIONS else kept,
+    born=machine.born(), dtype=kept,
                  shape=like[0].shape if like else None)  # fmt: skip
+
+
+def _numpy_dtype(last: str, known: str, given: CallArgs) -> str:
+    """The dtype of a function's result. ``known``: the one that is named, or that of arithmetic with its arguments."""
+    inside = [i for a in given.args for i in a.inside(2)]
+    if not known and last in ARRAY_JOINERS:
+        held = {i.dtype for i in inside if i.kind in ("array", "tensor")}
+        known = next(iter(held)) if len(held) == 1 else "" if held else _literal_dtype(inside)
+    if last in ("loadtxt", "genfromtxt"):
+        return known or "float64"
+    return "bool" if last in BOOL_FUNCTIONS else floating_dtype(known) if last in FLOAT_FUNCTIONS else known
+
+
+def _literal_dtype(inside: Sequence[Value]) -> str:
+    """The dtype of an array of Python numbers; "" if one of them is unknown."""
+    names = {one.name if one.kind == "number" else "" for one in inside if one.kind not in ("list", "tuple")}
+    if not names or not names <= {"int", "float", "bool", "few"}:
+        return ""
+    return "float64" if "float" in names else "bool" if names == {"bool"} else "int64"
 
 
 def _varying_shape_loops(shape: Value) -> frozenset[int]:
@@ -203,7 +220,7 @@ def _tensorflow_call(machine: RunContext, name: str, given: CallArgs) -> Value:
     if last in ("constant", "convert_to_tensor", "cast", "identity", "convert_image_dtype"):
         kept = named or dtype_name(given.get("", 1)) or first.dtype or number_format
         return Value("tensor", varies=given.varying_inside, ragged=given.ragged, dtype=kept, born=machine.born())
-    found = record_parsing.record_result(last, given)
+    found = data_calls.record_result(last, given)
     if found is not None:
         return found
     moving = given.varying_inside | (frozenset(machine.depth()) if ".random" in name else frozenset())
@@ -232,7 +249,7 @@ def _keras_call(machine: RunContext, name: str, given: CallArgs) -> Value:
             shape=shape_rules.input_shape(given),
         )
     if name.startswith("keras.datasets.") and last == "load_data":
-        return keras_datasets.loaded_arrays(name.split(".")[2], given)
+        return data_calls.loaded_arrays(name.split(".")[2], given)
     if last == "pad_sequences":
         ragged = frozenset[int]() if "maxlen" in given.keywords else given.varying_inside
         return Value("array", varies=given.varying_inside, ragged=ragged, dtype="int32")
@@ -258,20 +275,20 @@ def library_method(machine: RunContext, on: Value, name: str, given: CallArgs) -
     """The result of a method that the script does not define."""
     varies = on.varies | given.varies
     if on.kind == "library" and on.name == "numpy.random.Generator":
-        return random_draws.numpy_draw(machine, name, given)
+        return data_calls.numpy_draw(machine, name, given)
     if on.kind == "dataset":
         return user_callbacks.dataset_operation(machine, on, name, given)
     if on.kind in ("tensor", "variable"):
         return _tensor_method(on, name, given)
     if on.kind == "array":
-        own = pandas_tables.table_method(on, name, given) if pandas_tables.is_pandas(on) else None
+        own = data_calls.table_method(on, name, given) if data_calls.is_pandas(on) else None
         return own if own is not None else _array_method(machine, on, name, given)
     if on.kind == "dict":
-        return text_methods.mapping_method_value(
+        return python_builtins.mapping_method_value(
             on, name, given, perhaps=bool(machine.rare), ahead=bool(machine.silent)
         )
     if on.kind == "text":
-        return text_methods.text_method_value(on, name, given)
+        return python_builtins.text_method_value(on, name, given)
     if on.kind == "list" and name in ADDING_METHODS and given.args:
         if name == "append" and None not in on.items and on.data != "open" and on.born == machine.depth():
             on.items[len(on.items)] = given.args[-1]
@@ -303,7 +320,7 @@ def _tensor_method(on: Value, name: str, given: CallArgs) -> Value:
 def _array_method(machine: RunContext, on: Value, name: str, given: CallArgs) -> Value:
     varies = on.varies | given.varies
     # Integer data are classes, rows or lengths.
-    real = "float" if on.dtype.startswith("float") else "int" if on.name == random_draws.MANY_VALUES else "few"
+    real = "float" if on.dtype.startswith("float") else "int" if on.name == data_calls.MANY_VALUES else "few"
     if name == "astype":
         return on.with_fields(dtype=dtype_name(given.get("dtype", 0)), varies=varies, born=machine.born())
     if name == "tolist":
@@ -311,8 +328,9 @@ def _array_method(machine: RunContext, on: Value, name: str, given: CallArgs) ->
     if name == "item":
         return number_value(real, varies)
     if name == "tobytes":
-        return text_methods.array_bytes(on)
-    return on.with_fields(varies=varies, node=None, dtype="int64" if name in INTEGER_FUNCTIONS else on.dtype,
+        return python_builtins.array_bytes(on)
+    kept = floating_dtype(on.dtype) if name in ("mean", "std", "var") else on.dtype
+    return on.with_fields(varies=varies, node=None, dtype="int64" if name in INTEGER_FUNCTIONS else kept,
                     shape=shape_rules.method_shape(on.shape, name, given))  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""Functions of Python and its standard library."""
+"""Functions of Python and its standard library, and methods of its mappings and texts."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import ast
 import json
 from collections.abc import Callable
 from math import isfinite
+from typing import Any
 
 from slowtrain.script.interpreter.domain import operators
 from slowtrain.script.interpreter.domain.abstract_values import (
@@ -17,10 +18,170 @@ from slowtrain.script.interpreter.domain.abstract_values import (
     formatted_text,
     join_values,
     number_value,
+    sequence_value,
 )
 from slowtrain.script.interpreter.domain.run_context import RunContext
-from slowtrain.script.interpreter.library import functional_tools, random_draws, text_methods, user_callbacks
-from slowtrain.script.navigation import class_members
+from slowtrain.script.interpreter.library import data_calls, user_callbacks
+from slowtrain.script.navigation import class_members, scope_names
+from slowtrain.script.text import syntax_tree
+from slowtrain.script.text.source_file import cache_recent
+
+MAX_UNROLLED_ITEMS = 16
+CALLABLE_KINDS = ("function", "method", "graph", "partial")
+EMPTY_KINDS = {"list": "list", "dict": "dict", "set": "list"}
+
+
+@cache_recent(4096)
+def is_generator(function: ast.AST) -> bool:
+    """Whether a function of the script is a generator function."""
+    return any(
+        isinstance(n, (ast.Yield, ast.YieldFrom)) for n in scope_names.nodes_in_scope(scope_names.scope_body(function))
+    )
+
+
+def unrolled_items(items: Value, node: ast.For) -> list[Value]:
+    """The items of a loop over callables, or over names for ``getattr``, since each does something else.
+
+    Empty for any other loop.
+    """
+    several = _known_items(items)
+    if several and all(one.kind in CALLABLE_KINDS or _is_callable_object(one) for one in several):
+        return several
+    names = scope_names.bound_names(node.target)
+    if several and all(isinstance(one.known, str) for one in several) and names:
+        asked = (n for one in node.body for n in syntax_tree.walk(one) if isinstance(n, ast.Call))
+        looked_up = (
+            scope_names.read_names(n.args[1])
+            for n in asked
+            if scope_names.dotted_name(n.func) == "getattr" and len(n.args) == 2
+        )
+        return several if any(names & read for read in looked_up) else []
+    return []
+
+
+def _known_items(items: Value) -> list[Value]:
+    """The items if there are several and each is known; else empty."""
+    closed = items.kind in ("list", "tuple") and None not in items.items and items.data != "open"
+    return list(items.items.values()) if closed and 1 < len(items.items) <= MAX_UNROLLED_ITEMS else []
+
+
+def _is_callable_object(one: Value) -> bool:
+    return one.kind == "object" and operators.find_attribute(one, "__call__") is not None
+
+
+def partial_value(_: RunContext, given: CallArgs) -> Value:
+    """The value of ``functools.partial``."""
+    if not given.args:
+        return UNKNOWN
+    function = given.args[0]
+    return Value("partial", name=function.name, of=function, data=CallArgs(given.node, given.args[1:], given.keywords))
+
+
+def full_arguments(made: Value, given: CallArgs) -> CallArgs:
+    """All arguments of the function behind a ``partial_value``."""
+    held: CallArgs = made.data
+    return CallArgs(given.node, [*held.args, *given.args], {**held.keywords, **given.keywords})
+
+
+def reduce_result(machine: RunContext, given: CallArgs) -> Value:
+    """``reduce(f, items, first)`` if the items are known one by one."""
+    several = _known_items(given.get("", 1))
+    if not several:
+        return UNKNOWN
+    found, rest = (given.args[2], several) if len(given.args) > 2 else (several[0], several[1:])
+    for one in rest:
+        found = machine.call(given.args[0], CallArgs(given.node, [found, one]))
+    return found
+
+
+def dict_value(machine: RunContext, given: CallArgs) -> Value:
+    """``dict(pairs, name=…)``."""
+    items: dict[Any, Value] = dict(given.keywords)
+    if given.args:
+        first = given.args[0]
+        pairs = [one for one in _known_items(first) if one.kind == "tuple"]
+        if first.kind == "dict":
+            items = {**first.items, **items}
+        elif pairs and all(isinstance(operators.item_value(one, 0).known, (str, int)) for one in pairs):
+            items = {**{operators.item_value(one, 0).known: operators.item_value(one, 1) for one in pairs}, **items}
+        else:
+            with machine.enter_loop(given.node, None, first) as loop:
+                one = machine.each(first, loop, given.node)
+            items[None] = operators.item_value(one, 1) if one.kind == "tuple" else UNKNOWN
+    return Value("dict", items=items, born=machine.born())
+
+
+def defaultdict_value(machine: RunContext, given: CallArgs) -> Value:
+    """``defaultdict(list)``: every key exists."""
+    made = given.get("", 0).name
+    held = (
+        number_value(made) if made in ("int", "float") else Value(EMPTY_KINDS.get(made, "unknown"), born=machine.born())
+    )
+    return Value("dict", items={None: held}, born=machine.born())
+
+
+SAME_LENGTH_METHODS = frozenset({"decode", "encode", "lower", "upper", "swapcase", "translate", "tobytes"})
+TEXT_METHODS = frozenset({"strip", "lstrip", "rstrip", "replace", "format", "title", "removeprefix", "removesuffix"})
+BYTE_DTYPES = ("S1", "uint8", "int8")  # one byte per item
+
+
+def mapping_method_value(on: Value, name: str, given: CallArgs, *, perhaps: bool, ahead: bool) -> Value:
+    """The result of a mapping's method. ``perhaps``: it may not be called; ``ahead``: this is a dry turn."""
+    inside = join_values(on.items.values()) if on.items else UNKNOWN
+    turns = NOT_KNOWN if (least := operators.minimum_length(on)) is None else least
+    if name == "items":
+        return Value("rows", turns, of=sequence_value("tuple", [Value("text"), inside]))
+    if name in ("values", "keys"):
+        return Value("rows", turns, of=inside if name == "values" else Value("text"))
+    if name in ("get", "pop", "setdefault") and given.args:
+        known = given.args[0].known
+        found = on.items.get(known, UNKNOWN) if known is not NOT_KNOWN else inside
+        if name == "pop" and not ahead:
+            on.items.pop(known, None)
+        return found
+    if name == "update":
+        sure = not given.args or (given.args[0].kind == "dict" and None not in given.args[0].items)
+        more = {**(given.args[0].items if given.args else {}), **given.keywords}
+        if sure or not perhaps:  # what a file may override keeps the script's value, like an argument's default
+            on.items.update(more if sure else dict.fromkeys([*on.items, None], UNKNOWN))
+    return UNKNOWN
+
+
+def text_method_value(on: Value, name: str, given: CallArgs) -> Value:
+    """The result of a text's method. ``data`` of a text is its minimum length."""
+    varies = on.varies | given.varying_inside
+    if name in SAME_LENGTH_METHODS:
+        return Value("text", varies=varies, data=operators.minimum_length(on))
+    if name == "join":
+        return Value("text", varies=varies, data=operators.minimum_length(given.get("", 0)))
+    return formatted_text(varies, [on, *given.every]) if name in TEXT_METHODS else UNKNOWN.varying_in(varies)
+
+
+def array_bytes(on: Value) -> Value:
+    """The result of an array's ``tobytes``."""
+    known = [n for n in on.shape or () if n is not None]
+    whole = known[0] if on.dtype in BYTE_DTYPES and len(known) == len(on.shape or ()) == 1 else None
+    return Value("text", varies=on.varies, data=whole)
+
+
+def parsed_text(text: Value, born: tuple[int, ...], parse: Callable[[str], Any]) -> Value:
+    """Settings that the script holds as a text of JSON or Python."""
+    if not isinstance(text.known, str) or text.varies:
+        return UNKNOWN
+    try:
+        return _settings_value(parse(text.known), born)
+    except (ValueError, SyntaxError, TypeError, RecursionError, MemoryError):
+        return UNKNOWN
+
+
+def _settings_value(known: Any, born: tuple[int, ...]) -> Value:
+    if isinstance(known, dict):
+        return Value("dict", items={k: _settings_value(v, born) for k, v in known.items()}, born=born)
+    if isinstance(known, (list, tuple)):
+        kind = "list" if isinstance(known, list) else "tuple"
+        return sequence_value(kind, [_settings_value(v, born) for v in known], born)
+    return constant_value(known)
+
 
 PARSER_NAME = "argparse.ArgumentParser.made"
 CLOCK_PREFIXES = ("time.", "uuid.")  # a new number at each call
@@ -35,7 +196,7 @@ def python_call(machine: RunContext, name: str, given: CallArgs) -> Value | None
         parsed = name.endswith(("parse_args", "parse_known_args"))
         return _parsed_options(machine) if parsed else Value("library", name=PARSER_NAME)
     if name.startswith("random."):
-        return random_draws.python_draw(machine, name, given)
+        return data_calls.python_draw(machine, name, given)
     if name.startswith(CLOCK_PREFIXES):
         return number_value("float", given.varies | frozenset(machine.depth()))
     if name.startswith("itertools.") and given.args:
@@ -182,14 +343,12 @@ _BUILTIN_RULES: dict[str, Callable[[RunContext, CallArgs], Value]] = {
     "zip": lambda machine, given: user_callbacks.zip_value(machine, given.args, given.node),
     "map": lambda machine, given: user_callbacks.map_value(machine, given) if len(given.args) > 1 else UNKNOWN,
     "next": lambda machine, given: user_callbacks.next_item(machine, given.get("", 0), given.node),
-    "json.loads": lambda machine, given: text_methods.parsed_text(given.get("s", 0), machine.born(), json.loads),
-    "ast.literal_eval": lambda machine, given: text_methods.parsed_text(
-        given.get("", 0), machine.born(), ast.literal_eval
-    ),
-    "dict": functional_tools.dict_value,
-    "collections.OrderedDict": functional_tools.dict_value,
-    "collections.defaultdict": functional_tools.defaultdict_value,
+    "json.loads": lambda machine, given: parsed_text(given.get("s", 0), machine.born(), json.loads),
+    "ast.literal_eval": lambda machine, given: parsed_text(given.get("", 0), machine.born(), ast.literal_eval),
+    "dict": dict_value,
+    "collections.OrderedDict": dict_value,
+    "collections.defaultdict": defaultdict_value,
     "dataclasses.field": _dataclass_field,
-    "functools.partial": functional_tools.partial_value,
-    "functools.reduce": functional_tools.reduce_result,
+    "functools.partial": partial_value,
+    "functools.reduce": reduce_result,
 }

@@ -10,7 +10,7 @@ from slowtrain.model import Edit
 from slowtrain.script.fixes.models import model_settings, table_lookups
 from slowtrain.script.interpreter.engine import queries, step_loops
 from slowtrain.script.lint_rules.compute import embedding_tables, part_by_part_ops
-from slowtrain.script.navigation import call_index, name_bindings, node_lookup, scope_names, training_calls
+from slowtrain.script.navigation import call_index, name_bindings, node_lookup, scope_names
 from slowtrain.script.text import edits
 from slowtrain.script.text.source_file import Source
 
@@ -102,7 +102,7 @@ def _table_row_count(source: Source, table: ast.expr) -> int | None:
 
 def dense_table_updates(source: Source) -> Iterator[HandwrittenOp]:
     """Find large embeddings that Adam updates in an otherwise small model."""
-    if not name_bindings.may_name(source, "keras.layers.") or not training_calls.takes_training_steps(source):
+    if not name_bindings.may_name(source, "keras.layers.") or not call_index.takes_training_steps(source):
         return
     known = [
         (c, n) for c in call_index.index_of(source).called("Embedding") if (n := _table_size(source, c)) is not None
@@ -129,7 +129,7 @@ def dense_table_updates(source: Source) -> Iterator[HandwrittenOp]:
 
 def penalised_embeddings(source: Source) -> Iterator[HandwrittenOp]:
     """Find large embeddings whose norm is part of the loss. It reads and updates all rows."""
-    if not name_bindings.may_name(source, "keras.layers.") or not training_calls.takes_training_steps(source):
+    if not name_bindings.may_name(source, "keras.layers.") or not call_index.takes_training_steps(source):
         return
     large = {}
     for call in call_index.index_of(source).called("Embedding"):

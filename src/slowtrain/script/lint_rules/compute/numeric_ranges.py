@@ -7,14 +7,7 @@ import re
 from collections.abc import Iterator
 
 from slowtrain.script.fixes.models import finite_losses, model_settings
-from slowtrain.script.navigation import (
-    call_index,
-    name_bindings,
-    node_lookup,
-    scope_names,
-    statement_index,
-    training_calls,
-)
+from slowtrain.script.navigation import call_index, name_bindings, node_lookup, scope_names
 from slowtrain.script.text import syntax_tree
 from slowtrain.script.text.source_file import Source
 
@@ -105,7 +98,7 @@ def _is_zero_reaching_output(source: Source, node: ast.expr, depth: int = 4) -> 
     if function is None or node.id not in scope_names.parameter_names(function)[1:2]:
         value = name_bindings.single_assignment(source, node)
         return value is not None and _is_zero_reaching_output(source, value, depth - 1)
-    own = training_calls.is_compiled_loss(source, function.name)
+    own = call_index.is_compiled_loss(source, function.name)
     return own and not call_index.index_of(source).called(function.name) and _model_ends_at_zero(source)
 
 
@@ -138,7 +131,7 @@ def flat_spreads(source: Source) -> Iterator[ast.expr]:
     """Find tensors divided by their standard deviation along an axis, which is 0 if all numbers are equal."""
     if source.words.isdisjoint(
         {*DEVIATION_FUNCTIONS, *VARIANCE_FUNCTIONS, "moments"}
-    ) or not training_calls.takes_training_steps(source):
+    ) or not call_index.takes_training_steps(source):
         return
     for node in call_index.nodes_matching(source, _DIVIDED, ast.BinOp):
         if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div) and _is_bare_spread(source, node.right):
@@ -244,7 +237,7 @@ def vanishing_constants(source: Source) -> Iterator[ast.expr]:
     if source.words.isdisjoint({"cast", *DTYPE_SETTERS}) or not _HALF.search(source.text):
         return
     half = any(_cast_dtype(c) == "float16" for c in call_index.index_of(source).called(*DTYPE_SETTERS))
-    inside = statement_index.statements_of(source)
+    inside = node_lookup.statements_of(source)
     nodes = (node for one in inside.at(_small_number_positions(source)) for node in inside.own(one))
     for node in nodes:
         if not isinstance(node, ast.BinOp) or not isinstance(node.op, ast.Add):
@@ -301,5 +294,5 @@ def global_double_settings(source: Source) -> Iterator[ast.Call]:
         for c in call_index.index_of(source).called(*DTYPE_SETTERS)
         if name_bindings.qualified_name(source, c.func).startswith(("keras.", "tensorflow."))
     ]
-    if len(calls) == 1 and _cast_dtype(calls[0]) == "float64" and training_calls.takes_training_steps(source):
+    if len(calls) == 1 and _cast_dtype(calls[0]) == "float64" and call_index.takes_training_steps(source):
         yield calls[0]

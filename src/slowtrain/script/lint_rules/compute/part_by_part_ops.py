@@ -8,14 +8,7 @@ from collections.abc import Iterator
 from slowtrain.model import Edit
 from slowtrain.script.fixes.models import vectorized_maps
 from slowtrain.script.interpreter.engine import queries
-from slowtrain.script.navigation import (
-    call_index,
-    class_members,
-    name_bindings,
-    node_lookup,
-    scope_names,
-    training_calls,
-)
+from slowtrain.script.navigation import call_index, class_members, name_bindings, node_lookup, scope_names
 from slowtrain.script.text import syntax_tree
 from slowtrain.script.text.source_file import FUNCTION_NODES, Source
 
@@ -36,7 +29,7 @@ def output_branches(source: Source) -> Iterator[tuple[ast.For, int]]:
     """Find loops that apply equal layers to the same input, for each of many outputs."""
     if ")(" not in source.text or "for " not in source.text or not name_bindings.may_name(source, "keras.layers."):
         return
-    if not training_calls.takes_training_steps(source):
+    if not call_index.takes_training_steps(source):
         return
     for loop in call_index.nodes_of_kind(source, ast.For):
         if not isinstance(loop, ast.For) or len(loop.body) > 6 or any(isinstance(s, ast.For) for s in loop.body):
@@ -74,7 +67,7 @@ def _keeps_each_output(loop: ast.For) -> bool:
 def is_in_step(source: Source, node: ast.AST) -> bool:
     """Whether a training step runs ``node``, according to the calls in the file."""
     function = node_lookup.enclosing_function(source, node)
-    if function is None or not training_calls.takes_training_steps(source):
+    if function is None or not call_index.takes_training_steps(source):
         return False
     tapes = call_index.index_of(source).called("GradientTape")
     todo = [f for tape in tapes if (f := node_lookup.enclosing_function(source, tape)) is not None]

@@ -7,13 +7,12 @@ import re
 from collections.abc import Iterator
 from math import prod
 
-from slowtrain.script.evaluators import setting_origins
 from slowtrain.script.fixes.loops import array_comprehensions, vectorised_loops
 from slowtrain.script.interpreter.domain import operators
 from slowtrain.script.interpreter.engine import interpreter, queries
 from slowtrain.script.interpreter.library import framework_calls
 from slowtrain.script.lint_rules.host import scatter_loops
-from slowtrain.script.navigation import call_index, name_bindings, node_lookup, scope_names, training_calls
+from slowtrain.script.navigation import call_index, name_bindings, node_lookup, scope_names, setting_origins
 from slowtrain.script.text import edits, syntax_tree
 from slowtrain.script.text.source_file import Source
 
@@ -41,7 +40,7 @@ def elementwise_loops(
 
     The iterations are None for a loop over all elements of an array of unknown size.
     """
-    if "numpy" not in source.text or not training_calls.takes_training_steps(source):
+    if "numpy" not in source.text or not call_index.takes_training_steps(source):
         return
     for loop in _outermost_loops(source):
         own = _loop_turns(source, loop)
@@ -59,7 +58,7 @@ def elementwise_loops(
 
 def single_sample_calls(source: Source) -> Iterator[tuple[ast.Call, str]]:
     """Find Keras layers that are called for each sample: ``[vectorize([text]) for text in texts]``."""
-    if not any(name in source.text for name in PREPARING_LAYERS) or not training_calls.takes_training_steps(source):
+    if not any(name in source.text for name in PREPARING_LAYERS) or not call_index.takes_training_steps(source):
         return
     for made in call_index.nodes_matching(source, _FOR, ast.ListComp):
         if not isinstance(made, ast.ListComp) or len(made.generators) != 1:
@@ -96,7 +95,7 @@ def _has_preparing_layer(source: Source, node: ast.expr) -> bool:
 
 def vectorize_calls(source: Source) -> Iterator[tuple[ast.expr, str]]:
     """Find calls of ``np.vectorize`` functions for very many numbers. They call the function for each number."""
-    if "vectorize" not in source.text or not training_calls.takes_training_steps(source):
+    if "vectorize" not in source.text or not call_index.takes_training_steps(source):
         return
     seen: set[ast.AST] = set()
     for event in interpreter.file_events(source):

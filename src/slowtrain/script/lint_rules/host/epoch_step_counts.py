@@ -6,9 +6,6 @@ import ast
 import re
 from collections.abc import Iterator
 
-from slowtrain.script.evaluators import (
-    setting_origins,
-)
 from slowtrain.script.fixes.models import keras_calls
 from slowtrain.script.interpreter.engine import queries
 from slowtrain.script.navigation import (
@@ -18,8 +15,9 @@ from slowtrain.script.navigation import (
     name_bindings,
     node_lookup,
     scope_names,
+    setting_origins,
 )
-from slowtrain.script.pipelines import dataset_chains, training_pipelines
+from slowtrain.script.pipelines import dataset_chains, whole_pipelines
 from slowtrain.script.text import syntax_tree
 from slowtrain.script.text.source_file import Source
 
@@ -189,7 +187,7 @@ def _is_repeated_dataset(source: Source, repeat: ast.Call, data: ast.expr | None
             data = setting_origins.written_value(source, data)
         elif (
             isinstance(data, ast.Call)
-            and node_lookup.called_name(data) in training_pipelines.TRANSPARENT_CALLS
+            and node_lookup.called_name(data) in whole_pipelines.TRANSPARENT_CALLS
             and data.args
         ):
             data = data.args[0]

@@ -7,18 +7,11 @@ from collections.abc import Iterator, Sequence
 from math import ceil
 
 from slowtrain.model import Edit
-from slowtrain.script.evaluators import setting_origins
 from slowtrain.script.fixes.models import batch_sizes, keras_calls
 from slowtrain.script.interpreter.domain.abstract_values import Shape
 from slowtrain.script.interpreter.engine import queries
-from slowtrain.script.navigation import (
-    call_index,
-    name_bindings,
-    node_lookup,
-    scope_names,
-    training_calls,
-)
-from slowtrain.script.pipelines import dataset_chains, interpreted_datasets, training_pipelines
+from slowtrain.script.navigation import call_index, name_bindings, node_lookup, scope_names, setting_origins
+from slowtrain.script.pipelines import dataset_chains, interpreted_datasets, whole_pipelines
 from slowtrain.script.text import syntax_tree
 from slowtrain.script.text.source_file import Source
 
@@ -189,7 +182,7 @@ def chain_rows_and_batch(source: Source, flow: dataset_chains.DatasetChain) -> t
 
 def tiny_batches(source: Source) -> Iterator[tuple[ast.expr, str, int, tuple[Edit, ...]]]:
     """Find batches of a few of thousands of samples: the size, a description, a better size and the edits."""
-    if not training_calls.takes_training_steps(source):
+    if not call_index.takes_training_steps(source):
         return
     for call in call_index.index_of(source).called("fit"):
         given, data = node_lookup.argument_value(call, "batch_size", 2), node_lookup.argument_value(call, "x", 0)
@@ -197,7 +190,7 @@ def tiny_batches(source: Source) -> Iterator[tuple[ast.expr, str, int, tuple[Edi
             continue
         yield from _too_small_batch(source, given, queries.shape_at(source, data), call.lineno)
     for flow in (
-        dict.fromkeys(training_pipelines.training_chains(source)) if call_index.index_of(source).called("batch") else ()
+        dict.fromkeys(whole_pipelines.training_chains(source)) if call_index.index_of(source).called("batch") else ()
     ):
         calls = [c for c in flow.calls if node_lookup.called_name(c) == "batch"]
         if (

@@ -10,6 +10,7 @@ from slowtrain.script.interpreter.domain import operators
 from slowtrain.script.interpreter.domain.call_events import Event, Loop
 from slowtrain.script.interpreter.engine import interpreter, step_loops
 from slowtrain.script.lint_rules.host import element_loops
+from slowtrain.script.navigation import step_input
 from slowtrain.script.text.source_file import Source
 
 MIN_TURNS_PER_STEP = 1000  # in each step. An iteration takes 0.1 to 1 µs or more, a short step takes 1 ms.
@@ -20,20 +21,17 @@ def loops_between_steps(source: Source) -> Iterator[tuple[ast.For, int]]:
 
     Loops that make the input of the step belong to the cause input/python-input.
     """
-    making = _input_lines(source)
     most: dict[ast.For, int] = {}
     for event in interpreter.file_events(source):
         inside = _loops_in_iteration(source, event)
         outer = inside[0].node if inside else None
-        if (
-            not isinstance(outer, ast.For)
-            or outer.lineno in making
-            or not element_loops.only_stores_results(source, outer)
-        ):
+        if not isinstance(outer, ast.For) or not element_loops.only_stores_results(source, outer):
             continue
         turns = prod(one.turns or operators.minimum_length(one.items) or 1 for one in inside)
         most[outer] = max(most.get(outer, 0), turns)
-    yield from ((loop, turns) for loop, turns in most.items() if turns >= MIN_TURNS_PER_STEP)
+    long = {loop: turns for loop, turns in most.items() if turns >= MIN_TURNS_PER_STEP}
+    making = _input_lines(source) if long else ()
+    yield from ((loop, turns) for loop, turns in long.items() if loop.lineno not in making)
 
 
 def _loops_in_iteration(source: Source, event: Event) -> list[Loop]:
@@ -51,6 +49,6 @@ def _input_lines(source: Source) -> set[int]:
     for step in step_loops.step_events(source):
         files = (step.source, *step.files)
         for call in (n for n, file in zip((step.node, *step.path), files, strict=True) if file is source):
-            fed = source.feeding(call.lineno)
+            fed = step_input.input_lines(source, call.lineno)
             found |= set(fed.lines) if fed is not None else set()
     return found

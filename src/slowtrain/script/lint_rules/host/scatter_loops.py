@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from slowtrain.script.evaluators import array_ranks
 from slowtrain.script.interpreter.engine import queries
 from slowtrain.script.navigation import class_members, name_bindings, node_lookup, scope_names
 from slowtrain.script.text import syntax_tree
@@ -46,7 +45,7 @@ def _is_open(part: ast.expr) -> bool:
 def _is_numpy_array(source: Source, node: ast.expr) -> bool:
     """Whether it is a NumPy array of known rank."""
     if isinstance(node, ast.Name):
-        return queries.kind_at(source, node) == queries.ARRAY and array_ranks.array_rank(source, node) is not None
+        return queries.kind_at(source, node) == queries.ARRAY and queries.array_rank(source, node) is not None
     if not isinstance(node, ast.Attribute) or not class_members.is_self_attribute(node):
         return False
     given = [name_bindings.assigned_value(source, one) for one in class_members.attribute_stores(source, node.attr)]

@@ -7,13 +7,18 @@ from collections.abc import Iterator
 from math import ceil
 
 from slowtrain.model import Edit
-from slowtrain.script.evaluators import setting_origins
 from slowtrain.script.fixes.models import keras_calls
 from slowtrain.script.interpreter.domain.abstract_values import UNKNOWN
 from slowtrain.script.interpreter.engine import interpreter, queries
 from slowtrain.script.lint_rules.compute import recurrent_layers
 from slowtrain.script.lint_rules.host import fit_calls
-from slowtrain.script.navigation import call_index, class_members, name_bindings, node_lookup, scope_names
+from slowtrain.script.navigation import (
+    call_index,
+    name_bindings,
+    node_lookup,
+    scope_names,
+    setting_origins,
+)
 from slowtrain.script.pipelines import dataset_chains
 from slowtrain.script.text import syntax_tree
 from slowtrain.script.text.source_file import Source
@@ -109,13 +114,7 @@ def _loop_steps(source: Source, loop: ast.For | ast.While) -> int | None:
         over = over.args[0]
     made = setting_origins.written_value(source, over) if over is not None else None
     if made is None and isinstance(over, ast.Name):  # ds = ds.take(500)
-        stores = [
-            s
-            for s in name_bindings.bindings_of(name_bindings.binding_scope(source, over, over.id), over.id)
-            if isinstance(s, ast.Name)
-        ]
-        last = class_members.deciding_assignment(source, over, stores, lambda _: None)
-        made = name_bindings.assigned_value(source, last) if last is not None else None
+        made = dataset_chains.last_assignment(source, over, over)
     for call in node_lookup.chain_calls(made) if isinstance(made, ast.Call) else ():
         if node_lookup.called_name(call) == "take" and isinstance(call.func, ast.Attribute):
             return queries.int_at(source, node_lookup.argument_value(call, "count", 0))

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from slowtrain.script.interpreter.domain.abstract_values import Value
 from slowtrain.script.interpreter.domain.call_events import Event, Stage
 from slowtrain.script.lint_rules.input import repeated_work, shuffle_buffers, tiny_maps
-from slowtrain.script.pipelines import interpreted_datasets, map_work, training_pipelines, whole_pipelines
+from slowtrain.script.pipelines import interpreted_datasets, whole_pipelines
 from slowtrain.script.text.source_file import Source
 
 SCRIPT_KINDS = ("function", "method", "graph", "class", "partial", "object")
@@ -161,7 +161,7 @@ def sequential_maps(source: Source) -> Iterator[SlowStage]:
             node = stage.given.node
             does = None
             if stage.name == "map" and node not in parallel:
-                does = _first_long_op(stage, map_work.COSTLY_PREFIXES) or _unlocked_decoder(stage)
+                does = _first_long_op(stage, whole_pipelines.COSTLY_PREFIXES) or _unlocked_decoder(stage)
             if does is not None and (call := interpreted_datasets.stage_call(source, stage)) is not None:
                 yield SlowStage(call, f"map does {does} for one element at a time")
 
@@ -189,7 +189,7 @@ def _first_long_op(stage: Stage, names: tuple[str, ...]) -> str | None:
 def unprefetched_datasets(source: Source) -> Iterator[SlowStage]:
     """Find the last operations of data sets with work and without prefetching."""
     for one in interpreted_datasets.datasets_of(source):
-        working = [at for at, name in enumerate(one.names) if name in training_pipelines.WORKING_OPERATIONS]
+        working = [at for at, name in enumerate(one.names) if name in whole_pipelines.WORKING_OPERATIONS]
         if not working or {"prefetch", "cache", "apply"} & set(one.names[working[-1] :]):
             continue
         last = one.stages[-1]
@@ -299,7 +299,7 @@ def _stage_output_bytes(stage: Stage, *, batched: bool) -> int | None:
 
 
 def _long_op(stage: Stage) -> str | None:
-    return "a model" if _runs_keras_model(stage) else _first_long_op(stage, map_work.COSTLY_PREFIXES)
+    return "a model" if _runs_keras_model(stage) else _first_long_op(stage, whole_pipelines.COSTLY_PREFIXES)
 
 
 def _runs_keras_model(stage: Stage) -> bool:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from slowtrain.model import Edit
 from slowtrain.script.fixes.input import dataset_edits
 from slowtrain.script.navigation import call_index, node_lookup, scope_names
-from slowtrain.script.pipelines import dataset_chains, element_sizes, map_work, whole_pipelines
+from slowtrain.script.pipelines import dataset_chains, element_sizes, whole_pipelines
 from slowtrain.script.properties import repeatable_functions
 from slowtrain.script.text import edits
 from slowtrain.script.text.source_file import FILE_READERS, Source
@@ -102,7 +102,7 @@ def _early_cache(
     ) in NAME_SOURCES
     count, numbers = element_sizes.element_count(source, flow), element_sizes.max_mapped_numbers(source, call)
     size = count * numbers * NUMBER_BYTES if count and numbers else None
-    reads = next((name for name in inner if name.startswith(map_work.READING_PREFIXES)), None)
+    reads = next((name for name in inner if name.startswith(whole_pipelines.READING_PREFIXES)), None)
     if plain and "read_file" in inner and reads is not None:
         return EarlyCache(cache, reads, True)
     does = next((name for name in inner if name.startswith(LONG_FUNCTIONS)), None)
@@ -134,7 +134,9 @@ def _repeated_work_at(source: Source, call: ast.Call, count: int) -> RepeatedWor
 
 def _long_map_work(source: Source, call: ast.Call) -> str | None:
     found = (
-        map_work.function_work(source, call.args[0], call) if call.args and dataset_chains.is_operation(call) else None
+        whole_pipelines.function_work(source, call.args[0], call)
+        if call.args and dataset_chains.is_operation(call)
+        else None
     )
     return found.says if found is not None and not found.python else None
 

@@ -9,7 +9,6 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from slowtrain.script.evaluators import setting_origins
 from slowtrain.script.interpreter.engine import queries
 from slowtrain.script.navigation import class_members, name_bindings, node_lookup, scope_names
 from slowtrain.script.pipelines import whole_pipelines
@@ -131,11 +130,7 @@ def _entered_function(source: Source, node: ast.AST) -> ast.FunctionDef | None:
         return called if called is not None and method == isinstance(node.func, ast.Attribute) else None
     if not isinstance(node, ast.Subscript) or not isinstance(node.ctx, ast.Load) or "__getitem__" not in source.text:
         return None
-    holder = (
-        setting_origins.instance_class(source, node.value)
-        if isinstance(node.value, (ast.Name, ast.Attribute))
-        else None
-    )
+    holder = queries.object_class_at(source, node.value) if isinstance(node.value, (ast.Name, ast.Attribute)) else None
     made = class_members.own_method(holder, "__getitem__") if holder is not None else None
     return made if isinstance(made, ast.FunctionDef) else None
 

@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from slowtrain.script.fixes.input import dataset_edits
+from slowtrain.script.interpreter.engine import queries
 from slowtrain.script.navigation import call_index, name_bindings, node_lookup
-from slowtrain.script.pipelines import dataset_chains, element_sizes, map_work, whole_pipelines
+from slowtrain.script.pipelines import dataset_chains, element_sizes, whole_pipelines
 from slowtrain.script.text.source_file import Source
 
 MIN_BUFFER_ELEMENTS = 64  # elements. The first step needs about a batch of them anyway.
@@ -70,7 +71,7 @@ def _movable_maps(flow: dataset_chains.DatasetChain, call: ast.Call) -> list[ast
 
 def _buffer_elements(source: Source, flow: dataset_chains.DatasetChain, size: ast.expr | None) -> int | None:
     """Return the number of elements of the buffer, limited by the data set."""
-    asked = element_sizes.int_behind_name(source, size) if size is not None else None
+    asked = queries.int_at(source, size) if size is not None else None
     there = element_sizes.element_count(source, flow)
     if asked is None or asked < 0:
         return None
@@ -85,7 +86,7 @@ def _long_map_work(source: Source, maps: list[ast.Call]) -> str | None:
         for inner in whole_pipelines.calls_in(whole_pipelines.reached_statements(source, function)):
             name = node_lookup.called_name(inner)
             if name.startswith(LONG_FUNCTIONS) and name_bindings.qualified_name(source, inner.func).startswith(
-                map_work.FRAMEWORKS
+                whole_pipelines.FRAMEWORKS
             ):
                 return name
     return None

@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from math import prod
 
-from slowtrain.script.evaluators import setting_origins
 from slowtrain.script.interpreter.engine import queries
 from slowtrain.script.lint_rules.input import sample_loops
 from slowtrain.script.navigation import (
@@ -20,6 +19,7 @@ from slowtrain.script.navigation import (
     name_bindings,
     node_lookup,
     scope_names,
+    setting_origins,
 )
 from slowtrain.script.pipelines import dataset_chains, element_sizes, whole_pipelines
 from slowtrain.script.properties import handwritten_steps
@@ -193,7 +193,7 @@ def _sequence_functions(source: Source) -> Iterator[InputFunction]:
 
 def _object_method(source: Source, given: ast.expr, name: str) -> ast.FunctionDef | None:
     """Return the method of the object ``given``, if its class is in this file."""
-    holder = setting_origins.instance_class(source, given)
+    holder = queries.object_class_at(source, given)
     made = class_members.own_method(holder, name) if holder is not None else None
     return made if isinstance(made, ast.FunctionDef) else None
 

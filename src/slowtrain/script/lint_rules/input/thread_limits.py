@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from slowtrain.script.interpreter.engine import queries
 from slowtrain.script.navigation import call_index, name_bindings, node_lookup, scope_names
-from slowtrain.script.pipelines import dataset_chains, map_work, whole_pipelines
+from slowtrain.script.pipelines import dataset_chains, whole_pipelines
 from slowtrain.script.text.source_file import Source
 
 SHARED_POOL_FUNCTION = "set_inter_op_parallelism_threads"
@@ -59,7 +59,7 @@ def _parallel_long_work(source: Source, call: ast.Call) -> bool:
         or not _asks_for_parallel_calls(source, call)
     ):
         return False
-    work = map_work.function_work(source, call.args[0], call)
+    work = whole_pipelines.function_work(source, call.args[0], call)
     return work is not None and not work.python
 
 

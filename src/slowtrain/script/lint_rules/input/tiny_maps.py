@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import prod
 
+from slowtrain.script.interpreter.engine import queries
 from slowtrain.script.navigation import call_index, name_bindings, node_lookup, scope_names
 from slowtrain.script.pipelines import dataset_chains, element_sizes, whole_pipelines
 from slowtrain.script.text import syntax_tree
@@ -180,5 +181,5 @@ def _feature_size(source: Source, feature: ast.Call) -> int | None:
         return None
     if node_lookup.called_name(feature) != "FixedLenFeature" or not isinstance(shape, (ast.List, ast.Tuple)):
         return None
-    sizes = [element_sizes.int_behind_name(source, e) for e in shape.elts]
+    sizes = [queries.int_at(source, e) for e in shape.elts]
     return None if None in sizes else prod(n for n in sizes if n is not None)

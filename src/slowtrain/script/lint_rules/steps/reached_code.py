@@ -12,7 +12,7 @@ from math import prod
 
 from slowtrain.script.interpreter.domain.abstract_values import Value
 from slowtrain.script.interpreter.domain.call_events import Event, Loop
-from slowtrain.script.interpreter.domain.name_scope import Scope
+from slowtrain.script.interpreter.domain.run_context import Scope
 from slowtrain.script.interpreter.engine import interpreter, queries, step_loops
 from slowtrain.script.interpreter.engine.interpreter import file_events
 from slowtrain.script.lint_rules.compute import handwritten_ops
@@ -20,7 +20,6 @@ from slowtrain.script.lint_rules.host import traced_functions
 from slowtrain.script.lint_rules.input import array_generators, file_decoding, slow_python
 from slowtrain.script.lint_rules.input.sample_loops import MIN_NUMPY_CALLS
 from slowtrain.script.navigation import node_lookup, scope_names
-from slowtrain.script.properties import gradient_flow
 from slowtrain.script.text import edits, syntax_tree
 from slowtrain.script.text.source_file import Source
 
@@ -141,7 +140,7 @@ def eager_tapes(source: Source) -> Iterator[ast.With]:
             continue
         tape = node_lookup.enclosing_statement(source, event.node)
         way = [*zip(event.path, event.files, strict=True), (tape, source)]
-        if any(node is not None and gradient_flow.is_taped(file, node) for node, file in way):
+        if any(node is not None and node_lookup.is_taped(file, node) for node, file in way):
             continue  # a gradient inside a gradient, of a residual: no step
         if isinstance(tape, ast.With) and any(one in updated for one in event.regular_loops(MIN_REPEATED_TURNS)[-1:]):
             yield tape

@@ -25,9 +25,6 @@ RANDOM_CALLS = frozenset(
 FILE_READERS = frozenset(
     "open read fread imread load loadtxt genfromtxt fromfile memmap File read_csv read_file get request urlopen".split()
 )
-FILE_MODULES = frozenset(
-    {"h5py", "zarr", "netCDF4", "tables", "rasterio", "lmdb", "sqlite3", "pandas", "PIL", "Image", "cv2", "imageio"}
-)
 _CACHE_CLEARERS: list[Callable[[], None]] = []
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
@@ -95,26 +92,7 @@ def clear_caches() -> None:
         clear()
 
 
-BLOCK_STATEMENTS = (ast.For, ast.While, ast.With, ast.If, ast.Try)
-FILLING_METHODS = frozenset({"append", "appendleft", "extend", "insert", "add", "update"})
-ITERATION_METHODS = ("__iter__", "__next__", "__getitem__")
 FUNCTION_NODES = (ast.FunctionDef, ast.AsyncFunctionDef)
-
-
-@dataclass(frozen=True)
-class InputLines:
-    """The lines of a hand-written loop that make the step's input.
-
-    ``mixed``: lines that also take the step. ``random``: something is drawn at random. ``data``: some of the input
-    comes from data that existed before. ``reads``: a file or a store is read. ``repeated``: a loop of epochs is around.
-    """
-
-    lines: frozenset[int]
-    mixed: frozenset[int]
-    random: bool
-    data: bool
-    reads: bool
-    repeated: bool
 
 
 @dataclass(frozen=True, eq=False)
@@ -151,7 +129,7 @@ class Source:
     def function_at(self, line: int) -> ast.AST | None:
         """The innermost function that holds ``line``."""
         found = [
-            n for n in syntax_tree.walk_statements(self.tree) if isinstance(n, FUNCTION_NODES) and _holds_line(n, line)
+            n for n in syntax_tree.walk_statements(self.tree) if isinstance(n, FUNCTION_NODES) and holds_line(n, line)
         ]
         return max(found, key=lambda n: n.lineno) if found else None
 
@@ -171,102 +149,23 @@ class Source:
     def random_at(self, line: int) -> bool:
         """Whether the function around ``line``, or one that it calls, draws at random."""
         function = self.function_at(line)
-        return function is not None and any(RANDOM_CALLS & set(_names_in(n)) for n in self.called(function))
+        return function is not None and any(RANDOM_CALLS & set(names_in(n)) for n in self.called(function))
 
-    def feeding(self, step_line: int) -> InputLines | None:
-        """The lines of the loop around ``step_line``, and of functions they call, that make the step's input."""
-        loops = [n for n in self._loops() if _holds_line(n, step_line)]
-        if not loops:
-            return None
-        loop = max(loops, key=lambda n: n.lineno)
-        before = [s for s in _loop_statements(loop) if s.lineno <= step_line]
-        step = next(
-            (s for s in reversed(before) if _holds_line(s, step_line) and not isinstance(s, BLOCK_STATEMENTS)), None
-        )
-        if step is None:
-            return None
-        wanted, making = set(_loaded_names(step)), []
-        for statement in reversed([s for s in before if s is not step and not isinstance(s, BLOCK_STATEMENTS)]):
-            if wanted & set(_stored_names(statement)):
-                making.append(statement)
-                wanted |= set(_loaded_names(statement))
-        header: list[ast.AST] = []
-        if isinstance(loop, ast.For) and wanted & set(_stored_names(loop.target)):
-            header = [loop.iter]
-            wanted |= set(_loaded_names(loop.iter))
-        taking = [c for c in syntax_tree.walk(step) if isinstance(c, ast.Call) and _holds_line(c, step_line)]
-        arguments = [a for c in taking for a in (*c.args, *(k.value for k in c.keywords))]
-        worked = [a for a in arguments if any(isinstance(n, (ast.Subscript, ast.Call)) for n in syntax_tree.walk(a))]
-        functions = [
-            f for n in (*making, *header, *worked) for f in self.called(n)[1:] if not _takes_step(f, step_line)
-        ]
-        functions += self._iteration_methods() if header else []
-        functions += self._generators_behind(wanted)
-        lines = {n for one in (*making, *header, *functions) for n in _line_range(one)}
-        everything = [*making, *header, *worked, *functions]
-        names = {n for one in everything for n in _names_in(one)} | wanted
-        mixed = frozenset(_line_range(step)) if worked else frozenset()
-        reads = bool(FILE_READERS & names) or self._opened(names)
-        data = bool(functions) or any(isinstance(n, ast.Subscript) for one in everything for n in syntax_tree.walk(one))
-        return InputLines(frozenset(lines) - mixed, mixed, bool(RANDOM_CALLS & names), data, reads, len(loops) > 1)
-
-    def sides(self, step_line: int) -> tuple[frozenset[int], frozenset[int]]:
-        """Lines of functions that the loop around ``step_line`` calls before the step, and only after it."""
-        loop, line = self.loop_at_line(step_line)
-        if loop is None:
-            return frozenset(), frozenset()
-        ahead, behind = set[int](), set[int]()
-        parts: list[ast.expr | ast.stmt] = [*_block_heads(loop), *_loop_statements(loop)]
-        for one in parts:
-            side = behind if one.lineno > line else ahead
-            for part in _block_heads(one) if isinstance(one, BLOCK_STATEMENTS) else [one]:
-                handing = self._iteration_methods() if part is getattr(loop, "iter", None) else []
-                for function in (*self.called(part)[1:], *handing):
-                    side.update(() if _takes_step(function, step_line) else _line_range(function))
-        return frozenset(ahead), frozenset(behind - ahead)
-
-    def _loops(self) -> list[ast.For | ast.While]:
+    @functools.cached_property
+    def loops(self) -> list[ast.For | ast.While]:
+        """The loops of the file, in the order of the text."""
         return [n for n in syntax_tree.walk_statements(self.tree) if isinstance(n, (ast.For, ast.While))]
 
     def loop_at_line(self, line: int) -> tuple[ast.For | ast.While | None, int]:
         """The innermost loop around a line, or around a call of the function that holds it; the line in that loop."""
-        around = [n for n in self._loops() if _holds_line(n, line)]
+        around = [n for n in self.loops if holds_line(n, line)]
         function = self.function_at(line)
         name = getattr(function, "name", None)
         if around or name is None:
             return max(around, key=lambda n: n.lineno, default=None), line
-        calls = [(n, c.lineno) for n in self._loops() for c in syntax_tree.walk(n)
-                 if isinstance(c, ast.Call) and name in _names_in(c.func)]  # fmt: skip
+        calls = [(n, c.lineno) for n in self.loops for c in syntax_tree.walk(n)
+                 if isinstance(c, ast.Call) and name in names_in(c.func)]  # fmt: skip
         return max(calls, key=lambda found: found[0].lineno, default=(None, line))
-
-    def _iteration_methods(self) -> list[ast.AST]:
-        """The iteration methods of this file's classes, and the functions that they call."""
-        classes = [n for n in syntax_tree.walk_statements(self.tree) if isinstance(n, ast.ClassDef)]
-        methods = [m for c in classes for m in c.body if isinstance(m, FUNCTION_NODES) and m.name in ITERATION_METHODS]
-        return list(dict.fromkeys(f for m in methods for f in self.called(m)))
-
-    def _generators_behind(self, names: set[str]) -> list[ast.AST]:
-        """Generators of this file assigned to one of ``names`` (``feed = iter(batches(x))``), and what they call.
-
-        Their code runs where the loop asks for the next item.
-        """
-        made = [
-            n
-            for n in syntax_tree.walk_statements(self.tree)
-            if isinstance(n, ast.Assign) and names & set(_stored_names(n))
-        ]
-        generators = [f for n in made for f in self.called(n.value, 1)[1:] if _is_generator(f)]
-        return list(dict.fromkeys(f for one in generators for f in self.called(one)))
-
-    def _opened(self, names: set[str]) -> bool:
-        """Whether one of ``names`` was assigned from a library that opens files or archives."""
-        for _ in range(3):
-            for node in syntax_tree.walk(self.tree):
-                if isinstance(node, ast.Assign) and names & set(_stored_names(node)):
-                    if FILE_MODULES & set(_names_in(node.value)):
-                        return True
-                    names = names | set(_loaded_names(node.value))
-        return False
 
 
 @cache_recent(4)
@@ -323,32 +222,14 @@ def read_source(file: str) -> Source | None:
         return None
 
 
-def _holds_line(node: ast.AST, line: int) -> bool:
+def holds_line(node: ast.AST, line: int) -> bool:
+    """Whether a node is on a line, or spans it."""
     start, end = getattr(node, "lineno", 0), getattr(node, "end_lineno", 0) or 0
     return bool(start <= line <= end)
 
 
-def _line_range(node: ast.AST) -> range:
-    return range(getattr(node, "lineno", 0), (getattr(node, "end_lineno", 0) or 0) + 1)
-
-
-def _loop_statements(loop: ast.For | ast.While) -> Iterator[ast.stmt]:
-    """All statements inside a loop in order, nested blocks included, bodies of functions excluded."""
-    todo: list[ast.stmt] = list(loop.body)
-    while todo:
-        one = todo.pop(0)
-        yield one
-        if isinstance(one, BLOCK_STATEMENTS):
-            todo = [*one.body, *getattr(one, "orelse", []), *todo]
-
-
-def _block_heads(block: ast.AST) -> list[ast.expr]:
-    """The expressions in the head of a block: what a loop iterates, what a condition tests, what a ``with`` opens."""
-    items = [item.context_expr for item in getattr(block, "items", ())]
-    return [part for part in (getattr(block, "iter", None), getattr(block, "test", None), *items) if part is not None]
-
-
-def _names_in(node: ast.AST) -> Iterator[str]:
+def names_in(node: ast.AST) -> Iterator[str]:
+    """The names and attributes in a node."""
     for one in syntax_tree.walk(node):
         if isinstance(one, ast.Name):
             yield one.id
@@ -356,31 +237,12 @@ def _names_in(node: ast.AST) -> Iterator[str]:
             yield one.attr
 
 
-def _loaded_names(node: ast.AST) -> Iterator[str]:
-    return (n.id for n in syntax_tree.walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load))
-
-
-def _stored_names(node: ast.AST) -> Iterator[str]:
-    """Names that are assigned, or into which something is put."""
-    for one in syntax_tree.walk(node):
-        if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Store):
-            yield one.id
-        elif isinstance(one, ast.Call) and isinstance(one.func, ast.Attribute) and one.func.attr in FILLING_METHODS:
-            yield from _loaded_names(one.func.value)
-
-
-def _called_names(node: ast.AST) -> Iterator[str]:
+@cache_recent(1024)
+def _called_names(node: ast.AST) -> tuple[str, ...]:
     """Functions called by name, or passed by name (``map(fetch, ids)``)."""
+    found: list[str] = []
     for one in syntax_tree.walk(node):
         if isinstance(one, ast.Call):
-            yield from _names_in(one.func)
-            yield from (a.id for a in one.args if isinstance(a, ast.Name))
-
-
-def _is_generator(function: ast.AST) -> bool:
-    return any(isinstance(n, (ast.Yield, ast.YieldFrom)) for n in syntax_tree.walk(function))
-
-
-def _takes_step(function: ast.AST, line: int) -> bool:
-    """Whether a function is the training step, or contains it."""
-    return _holds_line(function, line) or "GradientTape" in set(_names_in(function))
+            found += names_in(one.func)
+            found += (a.id for a in one.args if isinstance(a, ast.Name))
+    return tuple(dict.fromkeys(found))

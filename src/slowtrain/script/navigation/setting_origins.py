@@ -107,21 +107,6 @@ def _argument_origin(source: Source, call: ast.Call, name: str, depth: int) -> O
     return _mapping_entry(source, stars[0], name, depth) if len(stars) == 1 else None
 
 
-def instance_class(source: Source, node: ast.expr) -> ast.ClassDef | None:
-    """The class of this file whose object ``node`` holds."""
-    if isinstance(node, ast.Name) and node.id in ("self", "cls"):
-        return class_members.enclosing_class(source, node)
-    made = written_value(source, node)
-    return _class_named(source, node_lookup.called_name(made)) if isinstance(made, ast.Call) else None
-
-
-def call_method(source: Source, node: ast.expr) -> ast.FunctionDef | None:
-    """The ``__call__`` of the object that ``node`` holds, if its class is in this file."""
-    kind = instance_class(source, node)
-    method = class_members.own_method(kind, "__call__") if kind is not None else None
-    return method if isinstance(method, ast.FunctionDef) else None
-
-
 def _dict_entry(source: Source, call: ast.Call, key: str, depth: int) -> Origin | None:
     """``dict(other, key=value)``."""
     for given in reversed(call.keywords):
@@ -159,12 +144,7 @@ def _returned_item(source: Source, target: ast.Name) -> ast.expr | None:
     if not isinstance(assign, ast.Assign) or holder not in assign.targets or not isinstance(assign.value, ast.Call):
         return None
     made = node_lookup.function_named(source, node_lookup.called_name(assign.value), assign)
-    back = (
-        [n.value for n in scope_names.nodes_in_scope(made.body) if isinstance(n, ast.Return)]
-        if made is not None
-        else []
-    )
-    given = back[0] if len(back) == 1 else None
+    given = scope_names.single_return(made) if made is not None else None
     if not isinstance(given, ast.Tuple) or not isinstance(holder, ast.Tuple) or len(given.elts) != len(holder.elts):
         return None
     plain = not any(isinstance(e, ast.Starred) for e in (*given.elts, *holder.elts))
@@ -231,14 +211,10 @@ def _constructor_call(source: Source, node: ast.expr, depth: int) -> ast.Call | 
     if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name):
         return call if isinstance(call, ast.Call) else None
     made = node_lookup.function_named(source, call.func.id, call)
-    back = (
-        [n.value for n in scope_names.nodes_in_scope(made.body) if isinstance(n, ast.Return)]
-        if made is not None
-        else []
-    )
-    return (
-        call if made is None else _constructor_call(source, back[0], depth - 1) if len(back) == 1 and back[0] else None
-    )
+    if made is None:
+        return call
+    given = scope_names.single_return(made)
+    return _constructor_call(source, given, depth - 1) if given is not None else None
 
 
 def _class_named(source: Source, name: str) -> ast.ClassDef | None:

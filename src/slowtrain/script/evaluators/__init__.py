@@ -1,1 +1,0 @@
-"""Private evaluators of expressions, to be replaced by the interpreter."""
