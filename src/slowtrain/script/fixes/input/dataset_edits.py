@@ -12,8 +12,7 @@ from dataclasses import replace
 
 from slowtrain.model import Edit
 from slowtrain.script.evaluators import setting_origins
-from slowtrain.script.fixes.elementwise import batch_equivalence
-from slowtrain.script.fixes.input import generator_edits
+from slowtrain.script.fixes.input import batch_equivalence, generator_edits
 from slowtrain.script.interpreter.engine import queries
 from slowtrain.script.navigation import node_lookup, scope_names
 from slowtrain.script.pipelines import chain_edits, dataset_chains
@@ -316,7 +315,7 @@ def batch_before_map(
     """Replace ``.map(f).batch(n)`` at ``line`` by ``.batch(n).map(f)``. Return whether ``f`` draws random numbers.
 
     ``f`` must give the same results for a batch: see
-    :func:`slowtrain.script.fixes.elementwise.batch_equivalence.changes_for_batches`.
+    :func:`slowtrain.script.fixes.input.batch_equivalence.changes_for_batches`.
     """
     found = dataset_chains.map_calls(source, line, function_line)
     several = dataset_chains.chains_through(source, found[0]) if len(found) == 1 else []

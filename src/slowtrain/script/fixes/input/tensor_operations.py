@@ -1,13 +1,15 @@
-"""TensorFlow operations by their treatment of a leading batch axis; names omit ``tensorflow.`` and ``math.``."""
+"""TensorFlow operations by their treatment of a leading batch axis, and the values of a function for one element."""
 
 from __future__ import annotations
 
 import ast
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from slowtrain.model import Edit
 from slowtrain.script.text.source_file import Source
 
+# The names of TensorFlow's functions omit ``tensorflow.`` and ``math.``.
 # Elementwise functions of one tensor. The rank stays the same.
 UNARY_FUNCTIONS = frozenset(
     "cast saturate_cast identity stop_gradient zeros_like ones_like abs negative exp expm1 log log1p sqrt rsqrt square "
@@ -20,32 +22,23 @@ UNARY_FUNCTIONS = frozenset(
 )
 # Elementwise functions of several tensors with equal ranks.
 BINARY_FUNCTIONS = frozenset(
-    "add subtract multiply divide truediv floordiv "
-    "divide_no_nan multiply_no_nan mod floormod pow maximum minimum equal "
-    "not_equal less less_equal greater greater_equal logical_and logical_or logical_xor squared_difference where atan2 "
-    "xlogy xdivy hypot".split()
+    "add subtract multiply divide truediv floordiv divide_no_nan multiply_no_nan mod floormod pow maximum minimum "
+    "equal not_equal less less_equal greater greater_equal logical_and logical_or logical_xor squared_difference where "
+    "atan2 xlogy xdivy hypot".split()
 )
-# Elementwise functions of a list of tensors.
-LIST_FUNCTIONS = frozenset({"strings.join", "add_n"})
-# Image functions. They accept one image of rank 3 or a batch of rank 4, and treat each image separately.
+# They accept one image of rank 3 or a batch of rank 4, and treat each image separately. Random ones draw for each.
 IMAGE_FUNCTIONS = frozenset(
     "image.resize image.flip_left_right image.flip_up_down image.rot90 image.per_image_standardization "
     "image.adjust_brightness image.adjust_contrast image.adjust_gamma image.adjust_hue image.adjust_saturation "
     "image.rgb_to_grayscale image.grayscale_to_rgb image.central_crop image.crop_to_bounding_box "
     "image.pad_to_bounding_box image.resize_with_pad image.resize_with_crop_or_pad image.transpose image.rgb_to_hsv "
-    "image.hsv_to_rgb".split()
+    "image.hsv_to_rgb image.random_flip_left_right image.random_flip_up_down".split()
 )
-# Image functions that draw separate random numbers for each image of a batch.
-DRAWING_FUNCTIONS = frozenset({"image.random_flip_left_right", "image.random_flip_up_down"})
-# Functions with an axis, which has to be counted from the end.
-AXIS_FUNCTIONS = frozenset(
-    "reduce_sum reduce_mean reduce_max reduce_min reduce_prod reduce_any reduce_all reduce_std reduce_variance argmax "
-    "argmin cumsum nn.softmax nn.log_softmax stack concat expand_dims squeeze one_hot unstack reverse".split()
+# They remove an axis, which has to be counted from the end. Without an axis they remove all.
+REDUCTION_FUNCTIONS = frozenset(
+    "reduce_sum reduce_mean reduce_max reduce_min reduce_prod reduce_any reduce_all reduce_std reduce_variance".split()
 )
-# Functions that return another structure.
-STRUCTURE_FUNCTIONS = frozenset(
-    {"io.decode_csv", "io.decode_raw", "io.parse_single_example", "io.parse_example", "reshape"}
-)
+SHAPE_LIKE_FUNCTIONS = frozenset({"zeros", "ones", "random.normal", "random.uniform", "random.truncated_normal"})
 # Keras layers that treat each image of a batch like a single image. Random layers draw for each image.
 BATCH_SAFE_LAYERS = frozenset(
     "Rescaling Resizing CenterCrop RandomFlip RandomRotation RandomZoom RandomTranslation RandomContrast "
@@ -68,13 +61,9 @@ class ElementValue:
 
 @dataclass(frozen=True)
 class ConstantValue:
-    """A value that is the same for every element.
-
-    ``rank`` is None if unknown. ``value``: of a comprehension variable.
-    """
+    """A value that is the same for every element. ``rank`` is None if unknown."""
 
     rank: int | None = None
-    value: object = None
 
 
 @dataclass(frozen=True)
@@ -86,14 +75,7 @@ class StructureValue:
     each: Value | None = None
 
 
-@dataclass(frozen=True)
-class ObjectValue:
-    """An object of the class ``kind``, as ``self`` in a method."""
-
-    kind: ast.ClassDef
-
-
-Value = ElementValue | ConstantValue | StructureValue | ObjectValue
+Value = ElementValue | ConstantValue | StructureValue
 
 
 @dataclass
@@ -105,5 +87,18 @@ class ReadFunction:
     random: bool = False  # draws random numbers, separately for each element of a batch
     doubt: bool = False  # a constant of unknown rank was used
     lowered: bool = False  # an axis was removed
-    once: bool = False  # a change is only correct for batches
-    entered: list[str] = field(default_factory=list)  # functions that were followed
+
+
+def have_equal_ranks(items: Sequence[ElementValue]) -> bool:
+    first = items[0]
+    known = first.rank is not None or first.like is not None
+    return known and all(i.rank == first.rank and (i.rank is not None or i.like == first.like) for i in items)
+
+
+def are_constant(values: Sequence[Value]) -> bool:
+    return all(isinstance(v, ConstantValue) for v in values)
+
+
+def element_of_rank(node: ast.AST, rank: int | None, more: int) -> ElementValue:
+    """Return a tensor with ``more`` axes than ``rank``. Without a known rank, its rank is like that of ``node``."""
+    return ElementValue(None, node) if rank is None else ElementValue(rank + more)
