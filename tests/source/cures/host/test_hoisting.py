@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from slowtrain.script.fixes.loops import moved_statements
 from slowtrain.script.text import edits, source_file
 
 # Name: the script before (with HERE at the line that a run named), and after; None where nothing may be edited.
