@@ -71,6 +71,7 @@ KIND = """class Kind:
 STATISTICS = f"table = {ROWS}\nmean, std = table.mean(0), table.std(0)\n"
 
 SAME = {
+    "as many as there are names": Case(ROWS, "def f(x):\n    return x / len(NAMES)", (1,), (1,), "NAMES = [1, 2]"),
     "arithmetic with numbers": Case(ROWS, "def f(x):\n    return (x - 1.5) / 255.0 ** 2"),
     "a constant of the file": Case(ROWS, "def f(x):\n    return -x * SCALE", setup="SCALE = -1 / 3"),
     "statistics of columns": Case(PAIRS, "def f(x, y):\n    return (x - mean) / std, y", (1, 0), (1, 0), STATISTICS),

@@ -28,6 +28,8 @@ from slowtrain.script.fixes.input.tensor_operations import (
     are_constant,
     element_of_rank,
     have_equal_ranks,
+    indexed_parts,
+    literal_int,
 )
 from slowtrain.script.navigation import name_bindings, node_lookup, scope_names
 from slowtrain.script.pipelines import element_sizes
@@ -200,7 +202,7 @@ class _FunctionReader:
     def read_subscript(self, node: ast.Subscript) -> Value:
         value, index = self.read_expression(node.value), node.slice
         if isinstance(value, StructureValue):
-            return _indexed_parts(value, index)
+            return indexed_parts(value, index)
         if isinstance(value, ConstantValue):
             raise NotProvenError("an item of a constant")
         key = index.value if isinstance(index, ast.Constant) else None
@@ -300,7 +302,12 @@ class _FunctionReader:
                 func=ast.Name(id="dict"), args=[ast.Call(func=ast.Name(id="zip"), args=[ast.Name() as names, given])]
             ):
                 return _named_parts(_literal_names(self.source, names), self.read_expression(given))
-            case ast.Call(func=ast.Name(id=name), args=[given], keywords=[]) if name not in self.known:
+            case ast.Call(func=ast.Name(id="len"), args=[given]):
+                if isinstance(self.read_expression(given), ConstantValue):
+                    return ConstantValue(0)
+            case ast.Call(func=ast.Name(id=name), args=[given], keywords=named) if name not in self.known:
+                if not are_constant([self.read_expression(one.value) for one in named]):
+                    raise NotProvenError("a layer's arguments")
                 return self.apply_layer(_layer_class(self.source, name), self.read_expression(given))
         raise NotProvenError(f"line {node.lineno}")
 
@@ -323,37 +330,9 @@ class _FunctionReader:
 
 
 def _require_axis_from_end(call: ast.Call, position: int) -> None:
-    axis = _literal_int(node_lookup.argument_value(call, "axis", position))
+    axis = literal_int(node_lookup.argument_value(call, "axis", position))
     if axis is None or axis >= 0:
         raise NotProvenError("an axis from the front")
-
-
-def _literal_int(node: ast.expr | None) -> int | None:
-    try:
-        found = ast.literal_eval(node) if node is not None else None
-    except (ValueError, TypeError):
-        return None
-    return found if isinstance(found, int) and not isinstance(found, bool) else None
-
-
-def _is_literal(node: ast.AST) -> bool:
-    parts = (ast.Slice, ast.Constant, ast.UnaryOp, ast.USub)
-    return all(isinstance(n, parts) for n in syntax_tree.walk(node))
-
-
-def _indexed_parts(value: StructureValue, index: ast.expr) -> Value:
-    """Return the part, or parts, at an index."""
-    if isinstance(index, ast.Slice) and not value.keys and _is_literal(index):
-        bounds = [_literal_int(b) for b in (index.lower, index.upper, index.step)]
-        return value if value.each is not None else StructureValue(value.parts[slice(*bounds)])
-    place = index.value if isinstance(index, ast.Constant) else _literal_int(index)
-    if value.keys and place in value.keys:
-        return value.parts[value.keys.index(place)]
-    if value.each is not None and isinstance(place, int):
-        return value.each
-    if value.keys or not isinstance(place, int) or not -len(value.parts) <= place < len(value.parts):
-        raise NotProvenError("an index")
-    return value.parts[place]
 
 
 def _named_parts(names: Sequence[object], held: Value) -> Value:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from slowtrain.model import Edit
+from slowtrain.script.text import syntax_tree
 from slowtrain.script.text.source_file import Source
 
 # The names of TensorFlow's functions omit ``tensorflow.`` and ``math.``.
@@ -102,3 +103,31 @@ def are_constant(values: Sequence[Value]) -> bool:
 def element_of_rank(node: ast.AST, rank: int | None, more: int) -> ElementValue:
     """Return a tensor with ``more`` axes than ``rank``. Without a known rank, its rank is like that of ``node``."""
     return ElementValue(None, node) if rank is None else ElementValue(rank + more)
+
+
+def literal_int(node: ast.expr | None) -> int | None:
+    try:
+        found = ast.literal_eval(node) if node is not None else None
+    except (ValueError, TypeError):
+        return None
+    return found if isinstance(found, int) and not isinstance(found, bool) else None
+
+
+def _is_literal(node: ast.AST) -> bool:
+    parts = (ast.Slice, ast.Constant, ast.UnaryOp, ast.USub)
+    return all(isinstance(n, parts) for n in syntax_tree.walk(node))
+
+
+def indexed_parts(value: StructureValue, index: ast.expr) -> Value:
+    """Return the part, or parts, at an index."""
+    if isinstance(index, ast.Slice) and not value.keys and _is_literal(index):
+        bounds = [literal_int(b) for b in (index.lower, index.upper, index.step)]
+        return value if value.each is not None else StructureValue(value.parts[slice(*bounds)])
+    place = index.value if isinstance(index, ast.Constant) else literal_int(index)
+    if value.keys and place in value.keys:
+        return value.parts[value.keys.index(place)]
+    if value.each is not None and isinstance(place, int):
+        return value.each
+    if value.keys or not isinstance(place, int) or not -len(value.parts) <= place < len(value.parts):
+        raise NotProvenError("an index")
+    return value.parts[place]
