@@ -71,8 +71,6 @@ def _has_inner_loop_at(loop: ast.For, line: int) -> bool:
 def _iterated_generator(source: Source, loop: ast.For) -> tuple[ast.FunctionDef, ast.Call] | None:
     """Return the generator function that ``loop`` iterates over, and its call."""
     given = loop.iter
-    if isinstance(given, ast.Call) and scope_names.dotted_name(given.func) == "enumerate" and given.args:
-        given = given.args[0]
     if not isinstance(given, ast.Call) or not isinstance(given.func, ast.Name):
         return None
     function = node_lookup.function_named(source, given.func.id, loop)
@@ -240,18 +238,13 @@ def _module_statement(source: Source, node: ast.AST) -> ast.stmt:
     return next(s for s in source.tree.body if any(n is node for n in syntax_tree.walk(s)))
 
 
-def _is_independent(
-    source: Source, making: Sequence[ast.AST], rest: Sequence[ast.stmt], loop: ast.For, own_draws: bool = False
-) -> bool:
-    """Whether the code that makes a batch shares no changing state and no random generator with the rest of the loop.
-
-    ``own_draws``: it draws only from random generators that no other code uses.
-    """
+def _is_independent(source: Source, making: Sequence[ast.AST], rest: Sequence[ast.stmt], loop: ast.For) -> bool:
+    """Whether the code that makes a batch shares no changing state and no random draws with the rest of the loop."""
     using = [f for s in rest for f in source.called(s)]
     if any(isinstance(n, (ast.Global, ast.Nonlocal)) for f in making for n in syntax_tree.walk(f)):
         return False
     draws = any(repeatable_functions.draws_or_mutates(source, f) for f in making)
-    if draws and not own_draws and any(repeatable_functions.draws_or_mutates(source, s) for s in using):
+    if draws and any(repeatable_functions.draws_or_mutates(source, s) for s in using):
         return False
     names = (
         scope_names.resolved_name(source, n)

@@ -6,7 +6,7 @@ import ast
 
 from slowtrain.model import Edit
 from slowtrain.script.fixes.input import dataset_edits
-from slowtrain.script.navigation import node_lookup, scope_names
+from slowtrain.script.navigation import name_bindings, node_lookup
 from slowtrain.script.pipelines import dataset_chains
 from slowtrain.script.properties import repeatable_functions
 from slowtrain.script.text import edits
@@ -21,26 +21,26 @@ def read_files_in_parallel(source: Source, line: int) -> tuple[list[Edit], bool]
         and node_lookup.argument_value(inside[0], "num_parallel_calls") is None
         and not dataset_edits.has_starred_arguments(inside[0])
     ):
-        text, also = dataset_edits.autotune_reference(source, inside[0])
+        text, also = dataset_edits.autotune_reference(source)
         return [*also, edits.set_keyword(source, inside[0], "num_parallel_calls", text)], True
     readers = [
         c
         for c in node_lookup.calls_at_line(source, line, "TFRecordDataset", "TextLineDataset")
         if dataset_chains.makes_dataset(source, c)
     ]
-    if node_lookup.called_name(readers[0]) != "TFRecordDataset" if readers else True:
+    if len(readers) != 1:
         return [], False
     reader = readers[0]
     if (
-        len(readers) != 1
+        node_lookup.called_name(reader) != "TFRecordDataset"
         or node_lookup.argument_value(reader, "num_parallel_reads", 3) is not None
         or dataset_edits.has_starred_arguments(reader)
     ):
         return [], False
     names = node_lookup.argument_value(reader, "filenames", 0)
-    if names is None or not _names_several_files(source, names, reader):
+    if names is None or not _names_several_files(source, names):
         return [], False
-    text, also = dataset_edits.autotune_reference(source, reader)
+    text, also = dataset_edits.autotune_reference(source)
     return [*also, edits.set_keyword(source, reader, "num_parallel_reads", text)], False
 
 
@@ -60,21 +60,12 @@ def is_shuffled_later(source: Source, line: int) -> bool:
     return bool(several) and all("shuffle" in f.names for f in several)
 
 
-def _names_several_files(source: Source, names: ast.expr, near: ast.AST) -> bool:
+def _names_several_files(source: Source, names: ast.expr) -> bool:
     """Whether ``names`` is certainly more than one file."""
-    if isinstance(names, (ast.List, ast.Tuple)):
-        return len(names.elts) > 1
     if isinstance(names, ast.Name):
-        found = scope_names.binding_statements(
-            source, names.id, scope_names.enclosing_scope(source, near)
-        ) or scope_names.binding_statements(source, names.id, source.tree)
-        values = [f.value for f in found if isinstance(f, ast.Assign)]
-        return len(values) == len(found) == 1 and _names_several_files(source, values[0], near)
-    if isinstance(names, ast.ListComp):
-        return True
-    if isinstance(names, ast.Call):
-        last = node_lookup.called_name(names)
-        return last in ("glob", "rglob", "listdir", "list_files") or (
-            last in ("sorted", "list") and bool(names.args) and _names_several_files(source, names.args[0], near)
-        )
-    return False
+        value = name_bindings.single_assignment(source, names)
+        return value is not None and _names_several_files(source, value)
+    if isinstance(names, ast.Call) and node_lookup.called_name(names) in ("sorted", "list") and names.args:
+        return _names_several_files(source, names.args[0])
+    listed = isinstance(names, ast.Call) and node_lookup.called_name(names) in ("glob", "rglob", "listdir")
+    return listed or isinstance(names, ast.ListComp)

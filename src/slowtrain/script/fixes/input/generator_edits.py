@@ -38,31 +38,20 @@ def use_tensor_slices(source: Source, line: int) -> list[Edit]:
     ):
         return []
     generator = node_lookup.argument_value(call, "generator", 0)
+    spec = node_lookup.argument_value(call, "output_signature", 4)
     if (
-        generator is None
-        or node_lookup.argument_value(call, "args", 3) is not None
+        spec is None
+        or not isinstance(generator, ast.Name)
+        or not {k.arg for k in call.keywords} <= {"generator", "output_signature"}
         or not is_repeatable_generator(source, generator, call)
     ):
         return []
-    made = _generator_call_text(source, generator)
-    kinds = node_lookup.argument_value(call, "output_signature", 4)
-    types = node_lookup.argument_value(call, "output_types", 1)
-    spec = _assigned_once(source, kinds or types, call)
-    if made is None or spec is None or any(k.arg is None for k in call.keywords):
+    function = node_lookup.function_named(source, generator.id)
+    if function is None or scope_names.parameter_names(function) or not _has_known_shapes(spec):
         return []
-    shapes = (
-        _assigned_once(source, node_lookup.argument_value(call, "output_shapes", 2), call) if kinds is None else spec
-    )
-    if shapes is None or not _has_tabular_shape(shapes, kinds is not None):
-        return []
-    text = edits.node_text(source, kinds or types or spec)
-    dtype = "spec.dtype.as_numpy_dtype" if kinds is not None else "spec.as_numpy_dtype"
     np, also = edits.ensure_import(source, "numpy", "np")
-    if _is_single_tensor(spec):
-        array = f"{np}.array(list({made}), {text}{dtype.removeprefix('spec')})"
-    else:
-        zipped = f"zip(zip(*{made}), {text})"
-        array = f"tuple(\n        {np}.array(part, {dtype})\n        for part, spec in {zipped}\n    )"
+    zipped = f"zip(zip(*{generator.id}()), {edits.node_text(source, spec)})"
+    array = f"tuple(\n        {np}.array(part, spec.dtype.as_numpy_dtype)\n        for part, spec in {zipped}\n    )"
     at, column = edits.node_end(call.func)
     begun = (at, column - len("from_generator"))
     row = source.text.splitlines()[call.lineno - 1]
@@ -73,18 +62,8 @@ def use_tensor_slices(source: Source, line: int) -> list[Edit]:
 
 def is_repeatable_generator(source: Source, generator: ast.expr, near: ast.AST) -> bool:
     """Whether a generator of this file ends and yields the same elements in each call after ``near``."""
-    start: ast.AST | None = generator
-    if isinstance(generator, ast.Lambda):
-        start = (
-            node_lookup.function_named(source, node_lookup.called_name(generator.body))
-            if isinstance(generator.body, ast.Call)
-            else None
-        )
-    elif isinstance(generator, ast.Name):
-        start = node_lookup.function_named(source, generator.id, near)
-    else:
-        start = None
-    if not isinstance(start, ast.FunctionDef) or repeatable_functions.may_vary_by_call(source, start):
+    start = node_lookup.function_named(source, generator.id, near) if isinstance(generator, ast.Name) else None
+    if start is None or repeatable_functions.may_vary_by_call(source, start):
         return False
     bodies = source.called(start)
     for node in (n for b in bodies for n in syntax_tree.walk(b)):
@@ -211,60 +190,20 @@ def changes_only_own_results(function: ast.FunctionDef) -> bool:
     return True
 
 
-def _generator_call_text(source: Source, generator: ast.expr) -> str | None:
-    """Return the call that runs a generator: ``f()`` of ``f``, ``f(x)`` of ``lambda: f(x)``."""
-    if isinstance(generator, ast.Lambda) and not scope_names.parameter_names(generator):
-        return edits.node_text(source, generator.body)
-    if isinstance(generator, ast.Name):
-        function = node_lookup.function_named(source, generator.id)
-        return f"{generator.id}()" if function is not None and not scope_names.parameter_names(function) else None
-    return None
-
-
-def _assigned_once(source: Source, node: ast.expr | None, near: ast.AST) -> ast.expr | None:
-    """Return ``node``, or the only value assigned to the name."""
-    if not isinstance(node, ast.Name):
-        return node
-    for scope in (scope_names.enclosing_scope(source, near), source.tree):
-        found = scope_names.binding_statements(source, node.id, scope)
-        if found:
-            return found[0].value if len(found) == 1 and isinstance(found[0], ast.Assign) else None
-    return None
-
-
-def _is_single_tensor(spec: ast.expr) -> bool:
-    if isinstance(spec, ast.Call):
-        return node_lookup.called_name(spec) == "TensorSpec"
-    return isinstance(spec, ast.Attribute)
-
-
-def _has_tabular_shape(spec: ast.expr, signature: bool) -> bool:
-    """Whether each part has a known shape: ``TensorSpec((3, N), ...)``, or ``(3, N)`` in ``output_shapes``."""
+def _has_known_shapes(spec: ast.expr) -> bool:
+    """Whether a signature is ``(TensorSpec(…), …)`` or ``tuple([TensorSpec(…)] * n)``, of known shapes."""
     if isinstance(spec, ast.Call) and node_lookup.called_name(spec) == "tuple" and len(spec.args) == 1:
-        return _has_tabular_shape(spec.args[0], signature)
+        return _has_known_shapes(spec.args[0])
     if isinstance(spec, ast.BinOp) and isinstance(spec.op, ast.Mult):
-        return _has_tabular_shape(spec.left, signature)
-    if isinstance(spec, ast.Call):
-        name = node_lookup.called_name(spec)
-        shape = node_lookup.argument_value(spec, "shape", 0) if name == "TensorSpec" else None
-        if name == "TensorShape":
-            shape = spec.args[0] if spec.args else None
-        return isinstance(shape, (ast.Tuple, ast.List)) and _has_known_dimensions(shape)
-    if not isinstance(spec, (ast.Tuple, ast.List)):
-        return False
-    if signature:
-        return bool(spec.elts) and all(isinstance(e, ast.Call) and _has_tabular_shape(e, True) for e in spec.elts)
-    parts = spec.elts
-    return bool(parts) and all(
-        _has_known_dimensions(e)
-        if isinstance(e, (ast.Tuple, ast.List))
-        else isinstance(e, ast.Call) and _has_tabular_shape(e, False)
-        for e in parts
-    )
+        return _has_known_shapes(spec.left)
+    return isinstance(spec, (ast.Tuple, ast.List)) and bool(spec.elts) and all(map(_is_known_tensor, spec.elts))
 
 
-def _has_known_dimensions(shape: ast.Tuple | ast.List) -> bool:
-    return not any(
+def _is_known_tensor(spec: ast.expr) -> bool:
+    """Whether it is ``TensorSpec((3, N), …)``, without a dimension that is None."""
+    made = isinstance(spec, ast.Call) and node_lookup.called_name(spec) == "TensorSpec"
+    shape = node_lookup.argument_value(spec, "shape", 0) if made and isinstance(spec, ast.Call) else None
+    return isinstance(shape, (ast.Tuple, ast.List)) and not any(
         isinstance(d, ast.Starred) or (isinstance(d, ast.Constant) and not isinstance(d.value, int)) for d in shape.elts
     )
 

@@ -73,18 +73,12 @@ def convert_before_loop(source: Source, line: int) -> list[Edit]:
 def _row_index_text(source: Source, index: ast.expr) -> str | None:
     """Return the text of the row index: a slice or an array of row numbers."""
     if isinstance(index, ast.Slice):
-        return _slice_text(source, index)
-    rows = index.value if isinstance(index, ast.Subscript) and isinstance(index.slice, ast.Slice) else index
-    if isinstance(rows, ast.Name) and known_arrays.holds_row_numbers(source, rows):
-        return edits.node_text(source, index)
+        start, stop = (edits.node_text(source, b) if b is not None else "" for b in (index.lower, index.upper))
+        spaced = " " if "\x20:" in edits.node_text(source, index) else ""
+        return f"{start}{spaced}:{spaced}{stop}" if index.step is None else None
+    if isinstance(index, ast.Name) and known_arrays.holds_row_numbers(source, index):
+        return index.id
     return None
-
-
-def _slice_text(source: Source, index: ast.Slice) -> str:
-    bounds = [edits.node_text(source, b) if b is not None else "" for b in (index.lower, index.upper)]
-    step = f":{edits.node_text(source, index.step)}" if index.step is not None else ""
-    spaced = " " if "\x20:" in edits.node_text(source, index) else ""
-    return f"{bounds[0]}{spaced}:{spaced}{bounds[1]}{step}"
 
 
 def _gather_text(source: Source, name: str, index: str) -> str:
@@ -94,16 +88,9 @@ def _gather_text(source: Source, name: str, index: str) -> str:
 
 def _whole_conversion(source: Source, call: ast.Call, part: ast.Subscript) -> str:
     """Return the conversion of the whole data: ``tf.constant(data, dtype=...)``."""
-    text = edits.edited_text(source, [edits.replace_node(source, part, edits.node_text(source, part.value))])
-    shift = len(source.text.encode()) - len(text.encode())
-    line, column = edits.node_end(call)
-    rows = text.split("\n")
-    single = call.lineno == line
-    if not single:
-        arguments = [edits.node_text(source, part.value), *(edits.node_text(source, a) for a in call.args[1:])]
-        arguments += [f"{k.arg}={edits.node_text(source, k.value)}" for k in call.keywords]
-        return f"{edits.node_text(source, call.func)}({', '.join(arguments)})"
-    return rows[line - 1].encode()[call.col_offset : column - shift].decode()
+    given = [edits.node_text(source, part.value), *(edits.node_text(source, a) for a in call.args[1:])]
+    given += [f"{k.arg}={edits.node_text(source, k.value)}" for k in call.keywords]
+    return f"{edits.node_text(source, call.func)}({', '.join(given)})"
 
 
 def unused_name(source: Source, name: str, taken: Iterable[str]) -> str:
@@ -218,25 +205,7 @@ def _is_pure_call(source: Source, call: ast.Call) -> bool:
     name = scope_names.resolved_name(source, call.func)
     if name.startswith(("numpy.", "tensorflow.")):
         return not any(word in name for word in IMPURE_NAME_PARTS)
-    if not isinstance(call.func, ast.Name):
-        return isinstance(call.func, ast.Attribute) and call.func.attr in PURE_METHODS
-    function = node_lookup.function_named(source, call.func.id, call)
-    if function is None:
-        return call.func.id in PURE_BUILTINS
-    return _is_pure_function(source, call, function)
-
-
-def _is_pure_function(source: Source, call: ast.Call, function: ast.FunctionDef) -> bool:
-    if repeatable_functions.may_vary_by_call(source, function) or not generator_edits.changes_only_own_results(
-        function
-    ):
-        return False
-    reached = source.called(function)
-    inner = [n for f in reached for n in syntax_tree.walk(f) if isinstance(n, ast.Call) and n is not call]
-    defined = [f.name for f in reached if isinstance(f, FUNCTION_NODES)]
-    return all(node_lookup.called_name(n) in defined or _is_pure_call(source, n) for n in inner) and all(
-        _reads_only_data(source, f) for f in reached
-    )
+    return isinstance(call.func, ast.Attribute) and call.func.attr in PURE_METHODS
 
 
 def _reads_only_data(source: Source, node: ast.AST) -> bool:
@@ -272,9 +241,8 @@ def header_names(node: ast.AST) -> set[str]:
     """Return names that the header of a loop or ``with`` binds."""
     if isinstance(node, (ast.For, ast.AsyncFor)):
         return scope_names.bound_names(node.target)
-    if isinstance(node, (ast.With, ast.AsyncWith)):
-        return {n for i in node.items if i.optional_vars is not None for n in scope_names.bound_names(i.optional_vars)}
-    return set()
+    opened = node.items if isinstance(node, (ast.With, ast.AsyncWith)) else []
+    return scope_names.bound_names([i.optional_vars for i in opened if i.optional_vars is not None])
 
 
 def is_item_store(node: ast.AST) -> TypeGuard[ast.Subscript | ast.Attribute]:
@@ -292,9 +260,7 @@ def _invariant_loop(
     found = None
     for loop in scope_names.enclosing_loops(source, node):
         inside = [loop, *(f for s in loop.body for f in source.called(s)[1:])]
-        again = scope_names.bound_names(loop.body) | (
-            scope_names.bound_names(loop.target) if isinstance(loop, ast.For) else set()
-        )
+        again = scope_names.bound_names(loop.body) | header_names(loop)
         if names & again or any(
             names & scope_names.declared_outer_names(f) for f in inside if isinstance(f, FUNCTION_NODES)
         ):

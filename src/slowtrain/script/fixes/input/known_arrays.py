@@ -20,10 +20,17 @@ CONSTANT_FUNCTIONS = frozenset("int float str len bool range tempfile.gettempdir
 
 
 def table_kind(source: Source, name: ast.Name) -> str | None:
-    """Return "arrays" for a NumPy array, "lists" for lists of equal length with numbers, else None."""
+    """Return "arrays" for a NumPy array in memory, "lists" for lists of equal length with numbers, else None."""
     if queries.kind_at(source, name) == queries.ARRAY:
-        return "arrays"
+        return None if _may_be_mapped_file(source, name) else "arrays"
     return "lists" if value_at(source, name).kind == "list" and queries.shape_at(source, name) is not None else None
+
+
+def _may_be_mapped_file(source: Source, name: ast.Name) -> bool:
+    """Whether the array may be a file that is mapped into memory, which a conversion would read as a whole."""
+    bound = name_bindings.bindings_of(name_bindings.binding_scope(source, name, name.id), name.id)
+    values = [name_bindings.assigned_value(source, n) for n in bound if isinstance(n, ast.Name)]
+    return any(isinstance(v, ast.Call) and node_lookup.called_name(v) in ("load", "memmap") for v in values)
 
 
 def holds_row_numbers(source: Source, name: ast.Name) -> bool:

@@ -6,7 +6,6 @@ Keras makes them sequentially unless ``workers`` is set. The order of the batche
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
 
 from slowtrain.model import Edit
 from slowtrain.script.fixes.input import generator_edits, hoisted_conversions, known_arrays
@@ -86,36 +85,17 @@ def _only_computes(source: Source, call: ast.Call) -> bool:
 
 
 def _worker_argument(source: Source, owner: ast.ClassDef) -> list[Edit]:
-    """Set the argument in ``super().__init__``, in the constructor call, or in a new call of ``super().__init__``."""
+    """Set the argument in the call of ``super().__init__(**more)``."""
     starting = _method_named(owner, "__init__")
-    if starting is None:
-        made = [
-            n
-            for n in syntax_tree.walk(source.tree)
-            if isinstance(n, ast.Call) and node_lookup.called_name(n) == owner.name
-        ]
-        return [edits.set_keyword(source, c, "workers", str(WORKER_COUNT)) for c in made]
-    handed = [n for n in syntax_tree.walk(starting) if isinstance(n, ast.Call) and _is_super_init(n.func)]
-    if len(handed) == 1 and not handed[0].args:
-        starred = next((k for k in handed[0].keywords if k.arg is None), None)
-        if starred is not None:
-            return [edits.insert_text(source, edits.node_start(starred), f"workers={WORKER_COUNT}, ")]
-        return [edits.set_keyword(source, handed[0], "workers", str(WORKER_COUNT))]
-    first = _first_statement(starting.body)
-    return (
-        []
-        if handed or first is None
-        else [edits.insert_before(source, first, f"super().__init__(workers={WORKER_COUNT})")]
-    )
+    inner = syntax_tree.walk(starting) if starting is not None else ()
+    handed = [n for n in inner if isinstance(n, ast.Call) and _is_super_init(n.func)]
+    starred = [k for call in handed for k in call.keywords if k.arg is None]
+    if len(handed) != 1 or handed[0].args or len(starred) != 1:
+        return []
+    return [edits.insert_text(source, edits.node_start(starred[0]), f"workers={WORKER_COUNT}, ")]
 
 
 def _is_super_init(function: ast.expr) -> bool:
     """Whether it is ``super().__init__``."""
     above = function.value if isinstance(function, ast.Attribute) and function.attr == "__init__" else None
     return isinstance(above, ast.Call) and node_lookup.called_name(above) == "super"
-
-
-def _first_statement(body: Sequence[ast.stmt]) -> ast.stmt | None:
-    """Return the first statement after the docstring."""
-    rest = [s for s in body if not (isinstance(s, ast.Expr) and isinstance(s.value, ast.Constant))]
-    return rest[0] if rest else None
