@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from slowtrain.model import Edit
-from slowtrain.script.fixes.input import dataset_edits, file_readers
+from slowtrain.script.fixes.input import dataset_edits
 from slowtrain.script.pipelines import dataset_chains
 from slowtrain.script.text import edits
 from slowtrain.script.text.source_file import Source, parse_source
@@ -235,11 +235,11 @@ def test_several_files_are_read_at_once(before: str, after: str | None, ordered:
     _check(
         HEAD + before,
         None if after is None else HEAD + after,
-        lambda s, at: file_readers.read_files_in_parallel(s, at)[0],
+        lambda s, at: dataset_edits.read_files_in_parallel(s, at)[0],
     )
     source = parse_source("train.py", HEAD + before)
     assert source is not None
-    assert after is None or file_readers.read_files_in_parallel(source, _line(HEAD + before))[1] is ordered
+    assert after is None or dataset_edits.read_files_in_parallel(source, _line(HEAD + before))[1] is ordered
 
 
 NESTED = "def one(path):\n    return tf.data.TextLineDataset(path).map({of})\n"
@@ -259,7 +259,7 @@ OPENED = "ds = tf.data.Dataset.list_files('*').interleave(one, cycle_length=8{mo
 def test_small_files_are_opened_alongside(of: str, more: str, done: bool) -> None:
     before = HEAD + NESTED.format(of=of) + OPENED.format(more=more)
     after = before.replace("cycle_length=8", "cycle_length=8, num_parallel_calls=tf.data.AUTOTUNE")
-    _check(before, after if done else None, file_readers.open_files_in_parallel)
+    _check(before, after if done else None, dataset_edits.open_files_in_parallel)
 
 
 FLOWS = {

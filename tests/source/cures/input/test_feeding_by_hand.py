@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from slowtrain.model import Edit
-from slowtrain.script.fixes.input import background_batches, hoisted_conversions, known_arrays
+from slowtrain.script.fixes.input import background_batches, hoisted_conversions
 from slowtrain.script.text import edits
 from slowtrain.script.text.source_file import Source, parse_source
 
@@ -149,7 +149,7 @@ for epoch in range(3):
 
 def test_rows_of_a_file_are_read_at_once() -> None:
     expected = HDF5.replace('f["x"], f["y"]', 'f["x"][:], f["y"][:]')
-    assert _edited(HDF5, known_arrays.read_dataset_into_memory) == expected
+    assert _edited(HDF5, hoisted_conversions.read_dataset_into_memory) == expected
 
 
 @pytest.mark.parametrize(
@@ -162,7 +162,7 @@ def test_rows_of_a_file_are_read_at_once() -> None:
     ],
 )
 def test_a_file_that_is_used_otherwise_is_left_alone(old: str, new: str) -> None:
-    found = _edited(HDF5.replace(old, new), known_arrays.read_dataset_into_memory)
+    found = _edited(HDF5.replace(old, new), hoisted_conversions.read_dataset_into_memory)
     assert found is None or 'f["x"][:]' not in found
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from slowtrain.model import Edit
-from slowtrain.script.fixes.input import worker_threads
+from slowtrain.script.fixes.input import background_batches
 from slowtrain.script.locations.edits import python_input_edits
 from slowtrain.script.text import edits
 from slowtrain.script.text.source_file import Source, parse_source
@@ -38,7 +38,7 @@ START = "def __init__(self, rows, **kwargs):\n        {handed}\n        self.row
 SAME = "x = np.stack([smooth(r) for r in self.rows[index * 8 : index * 8 + 8]])  #@\n        return x"
 
 
-def _edited(text: str, edit: Callable[[Source, int], list[Edit]] = worker_threads.add_workers) -> str | None:
+def _edited(text: str, edit: Callable[[Source, int], list[Edit]] = background_batches.add_workers) -> str | None:
     line = next(n for n, row in enumerate(text.split("\n"), 1) if "#@" in row)
     source = parse_source("train.py", text)
     assert source is not None
@@ -70,14 +70,14 @@ ALONE = {
 def test_what_goes_on_from_batch_to_batch_stays(body: str) -> None:
     text = SCRIPT.format(start=START_TEXT, body=body, given="rows")
     assert _edited(text) is None
-    assert _edited(text, worker_threads.add_workers_to_drawing) is None
+    assert _edited(text, background_batches.add_workers_to_drawing) is None
 
 
 def test_draws_are_another_promise() -> None:
     body = "return self.rows[index] + rng.normal(size=50)  #@"
     text = SCRIPT.format(start=START_TEXT, body=body, given="rows")
     assert _edited(text) is None
-    assert _edited(text, worker_threads.add_workers_to_drawing) is not None
+    assert _edited(text, background_batches.add_workers_to_drawing) is not None
 
 
 def test_workers_that_are_there_stay() -> None:

@@ -10,7 +10,7 @@ import numpy as np
 
 from slowtrain.columns.input_pipeline import Node
 from slowtrain.model import Edit, Place
-from slowtrain.script.fixes.input import dataset_edits, hoisted_conversions, known_arrays
+from slowtrain.script.fixes.input import dataset_edits, hoisted_conversions
 from slowtrain.script.locations.edits import recorded_edits
 from slowtrain.script.locations.recorded_sources import handmade_input, recorded_source
 from slowtrain.script.text.source_file import Source
@@ -141,7 +141,7 @@ def hoist_loop_work(trace: Trace, places: Iterable[Place]) -> tuple[Edit, ...]:
     found = recorded_edits.all_applicable(trace, places, hoisted_conversions.convert_before_loop) if small else ()
     found = found or recorded_edits.all_applicable(trace, places, hoisted_conversions.hoist_repeated_work)
     return found or (
-        recorded_edits.first_applicable(trace, places, known_arrays.read_dataset_into_memory)
+        recorded_edits.first_applicable(trace, places, hoisted_conversions.read_dataset_into_memory)
         if _read_files_fit_in_memory(trace)
         else ()
     )

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Callable, Iterator, Sequence
 
 from slowtrain.model import Edit, Effect, Place
-from slowtrain.script.fixes.input import batched_generators, worker_threads
+from slowtrain.script.fixes.input import background_batches, generator_edits
 from slowtrain.script.locations.recorded_sources import recorded_source
 from slowtrain.script.navigation import node_lookup
 from slowtrain.script.text.source_file import FUNCTION_NODES, Source
@@ -29,7 +29,9 @@ JAX_ADVICE_BY_KIND = {  # tf.data may not be installed
     "waits": "let several calls wait at once: PyDataset(workers=8)",
 }
 
-WORKERS_TEXT = f"let {worker_threads.WORKER_COUNT} worker threads make the batches of the PyDataset, beside one another"
+WORKERS_TEXT = (
+    f"let {background_batches.WORKER_COUNT} worker threads make the batches of the PyDataset,  beside one another"
+)
 Fix = Callable[[Source, int], Sequence[Edit]]
 MIN_SAMPLE_CALLS = 8.0  # calls per batch. The generator yields single samples.
 
@@ -41,14 +43,14 @@ def python_input_fixes(calls: float, kind: str) -> Iterator[tuple[Effect, str, F
     """
     exact = Effect.EXACT
     if calls >= MIN_SAMPLE_CALLS and kind != "samples":
-        yield exact, "hand whole batches of the generator's samples to TensorFlow", batched_generators.yield_batches
+        yield exact, "hand whole batches of the generator's samples to TensorFlow", generator_edits.yield_batches
     if kind == "loop":
         return
-    yield exact, WORKERS_TEXT, worker_threads.add_workers
+    yield exact, WORKERS_TEXT, background_batches.add_workers
     yield (
         Effect.EQUIVALENT,
         f"{WORKERS_TEXT}; its random draws fall to other batches",
-        worker_threads.add_workers_to_drawing,
+        background_batches.add_workers_to_drawing,
     )
 
 
