@@ -7,7 +7,8 @@ from collections.abc import Sequence
 
 from slowtrain.model import Edit
 from slowtrain.script.fixes.input import generator_edits, hoisted_conversions
-from slowtrain.script.navigation import node_lookup, scope_names
+from slowtrain.script.fixes.loops import moved_statements
+from slowtrain.script.navigation import class_members, node_lookup, scope_names
 from slowtrain.script.properties import repeatable_functions
 from slowtrain.script.text import edits, syntax_tree
 from slowtrain.script.text.source_file import FUNCTION_NODES, RANDOM_CALLS, Source
@@ -115,9 +116,7 @@ def _prefetch_assignments(source: Source, loop: ast.For, line: int) -> list[Edit
         or not takes_training_step(source, rest)
     ):
         return []
-    if isinstance(node_lookup.enclosing_node(source, loop, ast.ClassDef), ast.ClassDef) or not own_their_lines(
-        source, [*made, rest[0]]
-    ):
+    if isinstance(node_lookup.enclosing_node(source, loop, ast.ClassDef), ast.ClassDef) or not _can_move(source, made):
         return []
     if not all(
         _is_plain_target(t) for s in made if isinstance(s, ast.Assign) for t in s.targets
@@ -190,21 +189,10 @@ def _reads_previous_iteration(made: list[ast.stmt], loop: ast.For) -> bool:
     return bool(later & scope_names.read_names(loop.iter))
 
 
-def own_their_lines(source: Source, statements: list[ast.stmt]) -> bool:
-    """Whether no statement shares a line with another one."""
-    rows = source.text.splitlines()
-    last = 0
-    for one in statements:
-        row = rows[one.lineno - 1].encode()
-        if one.lineno <= last or row[: one.col_offset].strip() or ";" in rows[(one.end_lineno or one.lineno) - 1]:
-            return False
-        if row[: one.col_offset] != b" " * one.col_offset:
-            return False
-        last = one.end_lineno or one.lineno
-    texts = [
-        n for s in statements for n in syntax_tree.walk(s) if isinstance(n, ast.Constant) and isinstance(n.value, str)
-    ]
-    return all(n.lineno == n.end_lineno for n in texts)  # new indentation would change a multi-line string
+def _can_move(source: Source, made: list[ast.stmt]) -> bool:
+    """Whether the lines of the statements can move with another indentation."""
+    own = moved_statements.own_their_lines(source, made)
+    return own and not moved_statements.edits_cross_strings(made) and "\t" not in source.text
 
 
 def _is_plain_target(target: ast.expr) -> bool:
@@ -313,7 +301,7 @@ def add_workers_to_drawing(source: Source, line: int) -> list[Edit]:
 def _set_workers(source: Source, line: int, *, draws: bool) -> list[Edit]:
     found = [o for o in generator_edits.sequence_classes(source) if _reaches_line(source, o, line)]
     owner = found[0] if len(found) == 1 else None
-    getting = _method_named(owner, "__getitem__")
+    getting = class_members.own_method(owner, "__getitem__") if owner is not None else None
     if owner is None or getting is None or getting.decorator_list or _sets_workers(source):
         return []
     reached = source.called(getting)
@@ -329,13 +317,8 @@ def _sets_workers(source: Source) -> bool:
     return any(isinstance(n, ast.keyword) and n.arg in WORKER_ARGUMENTS for n in syntax_tree.walk(source.tree))
 
 
-def _method_named(owner: ast.ClassDef | None, name: str) -> ast.FunctionDef | None:
-    body = owner.body if owner is not None else []
-    return next((n for n in body if isinstance(n, ast.FunctionDef) and n.name == name), None)
-
-
 def _reaches_line(source: Source, owner: ast.ClassDef, line: int) -> bool:
-    getting = _method_named(owner, "__getitem__")
+    getting = class_members.own_method(owner, "__getitem__")
     reached = source.called(getting) if getting is not None else []
     return any(getattr(f, "lineno", 0) <= line <= (getattr(f, "end_lineno", 0) or 0) for f in reached)
 
@@ -368,7 +351,7 @@ def _only_computes(source: Source, call: ast.Call) -> bool:
 
 def _worker_argument(source: Source, owner: ast.ClassDef) -> list[Edit]:
     """Set the argument in the call of ``super().__init__(**more)``."""
-    starting = _method_named(owner, "__init__")
+    starting = class_members.own_method(owner, "__init__")
     inner = syntax_tree.walk(starting) if starting is not None else ()
     handed = [n for n in inner if isinstance(n, ast.Call) and _is_super_init(n.func)]
     starred = [k for call in handed for k in call.keywords if k.arg is None]

@@ -85,6 +85,7 @@ def parallelise_interleave(source: Source, line: int) -> list[Edit]:
     call = node_lookup.single_call(source, line, "interleave")
     if (
         call is None
+        or not dataset_chains.is_operation(call)
         or has_starred_arguments(call)
         or len(call.args) > 3
         or node_lookup.argument_value(call, "num_parallel_calls")
@@ -335,30 +336,14 @@ def _disables_autotune(source: Source) -> bool:
 
 def read_files_in_parallel(source: Source, line: int) -> tuple[list[Edit], bool]:
     """Let the record reader at ``line`` read several files at once. Return whether records keep their order."""
-    inside = [c for c in node_lookup.calls_at_line(source, line, "interleave") if dataset_chains.is_operation(c)]
-    if (
-        len(inside) == 1
-        and node_lookup.argument_value(inside[0], "num_parallel_calls") is None
-        and not has_starred_arguments(inside[0])
-    ):
-        text, also = autotune_reference(source)
-        return [*also, edits.set_keyword(source, inside[0], "num_parallel_calls", text)], True
-    readers = [
-        c
-        for c in node_lookup.calls_at_line(source, line, "TFRecordDataset", "TextLineDataset")
-        if dataset_chains.makes_dataset(source, c)
-    ]
-    if len(readers) != 1:
+    if made := parallelise_interleave(source, line):
+        return made, True
+    reader = node_lookup.single_call(source, line, "TFRecordDataset")
+    names = node_lookup.argument_value(reader, "filenames", 0) if reader is not None else None
+    if reader is None or names is None or not dataset_chains.makes_dataset(source, reader):
         return [], False
-    reader = readers[0]
-    if (
-        node_lookup.called_name(reader) != "TFRecordDataset"
-        or node_lookup.argument_value(reader, "num_parallel_reads", 3) is not None
-        or has_starred_arguments(reader)
-    ):
-        return [], False
-    names = node_lookup.argument_value(reader, "filenames", 0)
-    if names is None or not _names_several_files(source, names):
+    given = node_lookup.argument_value(reader, "num_parallel_reads", 3)
+    if given is not None or has_starred_arguments(reader) or not _names_several_files(source, names):
         return [], False
     text, also = autotune_reference(source)
     return [*also, edits.set_keyword(source, reader, "num_parallel_reads", text)], False

@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterable, Iterator
 
 from slowtrain.model import Edit
+from slowtrain.script.fixes.loops import moved_statements
 from slowtrain.script.navigation import name_bindings, node_lookup, scope_names
 from slowtrain.script.pipelines import chain_edits, dataset_chains
 from slowtrain.script.properties import repeatable_functions
@@ -170,13 +171,7 @@ def _is_immutable_sequence(source: Source, owner: ast.ClassDef, methods: dict[st
 
 def changes_only_own_results(function: ast.FunctionDef) -> bool:
     """Whether the function changes in place only objects that it creates itself."""
-    lent = set(scope_names.parameter_names(function))
-    for node in scope_names.nodes_in_scope(function.body):
-        if isinstance(node, ast.Assign) and isinstance(node.value, (ast.Name, ast.Attribute, ast.Subscript)):
-            lent |= {n for target in node.targets for n in scope_names.bound_names(target)}
-        elif isinstance(node, (ast.For, ast.AsyncFor)):
-            lent |= scope_names.bound_names(node.target)
-    own = scope_names.bound_names(function.body) - lent
+    own = moved_statements.own_names(function)
     for node in syntax_tree.walk(function):
         stored = isinstance(node, (ast.Subscript, ast.Attribute)) and not isinstance(node.ctx, ast.Load)
         if stored and isinstance(node, ast.expr) and base_name(node) not in own:

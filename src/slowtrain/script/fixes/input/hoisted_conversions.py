@@ -89,25 +89,10 @@ def _is_open_hdf5_file(source: Source, node: ast.expr) -> bool:
     if not isinstance(node, ast.Name):
         return False
     given = dataset_chains.last_assignment(source, node, node)
-    block = node_lookup.enclosing_node(source, node, ast.With)
-    while given is None and isinstance(block, ast.With):
-        given = next(
-            (
-                i.context_expr
-                for i in block.items
-                if i.optional_vars and scope_names.dotted_name(i.optional_vars) == node.id
-            ),
-            None,
-        )
-        block = node_lookup.enclosing_node(source, block, ast.With)
     if not isinstance(given, ast.Call) or scope_names.resolved_name(source, given.func) != "h5py.File":
         return False
     mode = node_lookup.argument_value(given, "mode", 1)
     return mode is None or (isinstance(mode, ast.Constant) and mode.value == "r")
-
-
-def _is_name(node: ast.AST, name: str) -> bool:
-    return isinstance(node, ast.Name) and node.id == name
 
 
 def _is_only_sliced(source: Source, name: str) -> bool:
@@ -145,18 +130,7 @@ PURE_METHODS = frozenset(
     "values split join strip".split()
 )
 # Parts of NumPy and TensorFlow names that draw random numbers, keep state or reach outside the process.
-IMPURE_NAME_PARTS = (
-    ".random",
-    ".Variable",
-    "keras",
-    ".data.",
-    ".io.write",
-    ".save",
-    ".load",
-    ".summary",
-    ".lookup",
-    ".gfile",
-)
+IMPURE_NAME_PARTS = tuple(".random .Variable keras .data. .io.write .save .load .summary .lookup .gfile".split())
 
 
 # -- conversions
@@ -188,8 +162,9 @@ def convert_before_loop(source: Source, line: int) -> list[Edit]:
         if whole not in made:
             found.append(edits.insert_before(source, loop, f"{name} = {whole}"))
             made[whole] = name
-        text = f"{name}[{index}]" if isinstance(part.slice, ast.Slice) else _gather_text(source, name, index)
-        found.append(edits.replace_node(source, call, text))
+        tf, _ = edits.ensure_import(source, "tensorflow", "tf")
+        rows = f"{name}[{index}]" if isinstance(part.slice, ast.Slice) else f"{tf}.gather({name}, {index})"
+        found.append(edits.replace_node(source, call, rows))
     return found
 
 
@@ -202,11 +177,6 @@ def _row_index_text(source: Source, index: ast.expr) -> str | None:
     if isinstance(index, ast.Name) and holds_row_numbers(source, index):
         return index.id
     return None
-
-
-def _gather_text(source: Source, name: str, index: str) -> str:
-    tf, _ = edits.ensure_import(source, "tensorflow", "tf")
-    return f"{tf}.gather({name}, {index})"
 
 
 def _whole_conversion(source: Source, call: ast.Call, part: ast.Subscript) -> str:

@@ -147,7 +147,7 @@ def _report_less_often(source: Source, loop: ast.For | ast.While) -> list[Edit]:
     first, last = run[0], run[-1]
     start, stop = first.lineno, last.end_lineno or last.lineno
     indent = rows[start - 1][: first.col_offset]
-    if indent.strip() or moved_statements.edits_cross_strings(run) or not _ends_its_line(source, last):
+    if moved_statements.edits_cross_strings(run) or not moved_statements.own_their_lines(source, run):
         return []
     counted, counting = _iteration_counter(source, loop, first)
     unit = edits.indentation_unit(source)
@@ -159,12 +159,6 @@ def _report_less_often(source: Source, loop: ast.For | ast.While) -> list[Edit]:
 def _is_periodic(one: ast.stmt) -> bool:
     """``if step % 200 == 0:``"""
     return isinstance(one, ast.If) and any(isinstance(n, ast.Mod) for n in ast.walk(one.test))
-
-
-def _ends_its_line(source: Source, one: ast.stmt) -> bool:
-    line, column = edits.node_end(one)
-    rest = source.text.split("\n")[line - 1].encode()[column:].decode().strip()
-    return not rest or rest.startswith("#")
 
 
 def _report_runs(source: Source, loop: ast.For | ast.While) -> list[list[ast.stmt]]:

@@ -122,10 +122,10 @@ def extract_function(source: Source, found: ExtractedStatements, name: str, deco
     rows = source.text.split("\n")
     first, last = found.statements[0], found.statements[-1]
     start, stop = first.lineno, last.end_lineno or last.lineno
-    if not _own_their_lines(source, found.statements) or edits_cross_strings(found.statements):
+    if not own_their_lines(source, found.statements) or edits_cross_strings(found.statements):
         return []
     indent = rows[start - 1][: first.col_offset]
-    to = rows[found.anchor.lineno - 1][: _column_offset(found.anchor)]
+    to = rows[found.anchor.lineno - 1][: found.anchor.col_offset]
     if indent.strip() or to.strip():
         return []
     unit = edits.indentation_unit(source)
@@ -143,11 +143,7 @@ def extract_function(source: Source, found: ExtractedStatements, name: str, deco
     ]
 
 
-def _column_offset(statement: ast.stmt) -> int:
-    return statement.col_offset
-
-
-def _own_their_lines(source: Source, statements: Sequence[ast.stmt]) -> bool:
+def own_their_lines(source: Source, statements: Sequence[ast.stmt]) -> bool:
     """Whether the first and last line contain nothing else."""
     rows = source.text.split("\n")
     first, last = statements[0], statements[-1]
@@ -180,6 +176,17 @@ def _reindent_row(row: str, old: str, new: str) -> str:
     if row.startswith(old):
         return f"{new}{row[len(old) :]}" if row.strip() else ""
     return f"{new}{row.lstrip()}" if row.strip() else ""
+
+
+def own_names(function: ast.FunctionDef | ast.AsyncFunctionDef) -> set[str]:
+    """Return names of a function whose objects it creates itself."""
+    lent = set(scope_names.parameter_names(function))
+    for node in scope_names.nodes_in_scope(function.body):
+        if isinstance(node, ast.Assign) and isinstance(node.value, (ast.Name, ast.Attribute, ast.Subscript)):
+            lent |= {n for target in node.targets for n in scope_names.bound_names(target)}
+        elif isinstance(node, (ast.For, ast.AsyncFor)):
+            lent |= scope_names.bound_names(node.target)
+    return scope_names.bound_names(function.body) - lent
 
 
 def free_name(source: Source, *wanted: str) -> str:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from slowtrain.model import Edit
 from slowtrain.script.evaluators import setting_origins
+from slowtrain.script.fixes.loops import moved_statements
 from slowtrain.script.navigation import call_index, name_bindings, node_lookup, scope_names
 from slowtrain.script.properties import repeatable_functions
 from slowtrain.script.text import edits, syntax_tree
@@ -298,7 +299,7 @@ def _is_independent_of_steps(source: Source, guard: ast.If) -> bool:
 
 def _only_observes(source: Source, part: ast.AST) -> bool:
     """Whether a statement or function only observes its inputs and stores or writes results."""
-    own = _own_names(part)
+    own = moved_statements.own_names(part) if isinstance(part, FUNCTION_NODES) else set()
     for node in syntax_tree.walk(part):
         if isinstance(node, (ast.Break, ast.Return, ast.Continue, ast.Raise)) and not isinstance(part, FUNCTION_NODES):
             return False
@@ -324,19 +325,6 @@ def _is_harmless_call(source: Source, call: ast.Call, own: set[str]) -> bool:
     if isinstance(call.func, ast.Name):
         return name in repeatable_functions.DETERMINISTIC_BUILTINS or name == "vars"
     return name in OBSERVING_METHODS or _root_name(call.func) in own
-
-
-def _own_names(part: ast.AST) -> set[str]:
-    """Return names whose objects it creates itself."""
-    if not isinstance(part, FUNCTION_NODES):
-        return set()
-    lent = set(scope_names.parameter_names(part))
-    for node in scope_names.nodes_in_scope(part.body):
-        if isinstance(node, ast.Assign) and isinstance(node.value, (ast.Name, ast.Attribute, ast.Subscript)):
-            lent |= {n for target in node.targets for n in scope_names.bound_names(target)}
-        elif isinstance(node, (ast.For, ast.AsyncFor)):
-            lent |= scope_names.bound_names(node.target)
-    return scope_names.bound_names(part.body) - lent
 
 
 def _root_name(node: ast.expr) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Mapping
 
 from slowtrain.model import Edit
 from slowtrain.script.fixes.loops import moved_statements
@@ -13,7 +12,7 @@ from slowtrain.script.navigation import call_arguments, call_index, node_lookup,
 from slowtrain.script.navigation.statement_index import Statements
 from slowtrain.script.properties import graph_obstacles
 from slowtrain.script.text import edits, syntax_tree
-from slowtrain.script.text.source_file import FUNCTION_NODES, Source
+from slowtrain.script.text.source_file import Source
 
 OTHER_DTYPES = re.compile(r"float64|set_floatx|float16|complex|enable_numpy_behavior")
 LIST_FUNCTIONS = frozenset(
@@ -24,7 +23,6 @@ PYTHON_NUMBER_FUNCTIONS = frozenset(
     "zeros ones fill reshape range one_hot transpose split tile pad repeat concat expand_dims squeeze slice top_k "
     "uniform normal truncated_normal dropout map_fn while_loop cond print function constant device roll eye".split()
 )
-AxisSizes = Mapping[str, "tuple[int | None, ...] | None"]
 ARITHMETIC_OPERATORS = (ast.Add, ast.Sub, ast.Mult, ast.Div, ast.Pow)
 
 
@@ -190,13 +188,10 @@ def _ends_in_tensor(source: Source, node: ast.AST, above: Statements) -> bool:
     return False
 
 
-def reduce_retracing(source: Source, line: int, sizes: AxisSizes | None = None) -> list[Edit]:
-    """Set ``reduce_retracing=True`` for the ``tf.function`` at ``line``, if neither it nor a model reads a shape.
-
-    ``sizes``: sizes of the axes of its parameters, None for those that vary. It may read the other sizes.
-    """
+def reduce_retracing(source: Source, line: int) -> list[Edit]:
+    """Set ``reduce_retracing=True`` for the ``tf.function`` at ``line``, if neither it nor a model reads a shape."""
     function = graph_function(source, line)
-    if function is None or _reads_varying_shape(source, function, sizes or {}):
+    if function is None or _reads_varying_shape(source, function):
         return []
     if any(_reads_input_length(source, m) for m in _model_methods(source)):
         return []
@@ -224,25 +219,15 @@ def _reads_input_length(source: Source, method: ast.FunctionDef) -> bool:
     return False
 
 
-def _reads_varying_shape(source: Source, function: ast.FunctionDef, sizes: AxisSizes) -> bool:
-    """Whether the function reads a varying shape or length in Python. ``tf.shape(x)`` is allowed."""
-    above = node_lookup.parents_of(source)
-    own = scope_names.bound_names(function.body)
+def _reads_varying_shape(source: Source, function: ast.FunctionDef) -> bool:
+    """Whether the function reads a shape or length in Python, or holds another one. ``tf.shape(x)`` is allowed."""
     for node in syntax_tree.walk(function):
-        if isinstance(node, ast.Attribute) and node.attr in ("shape", "get_shape"):
-            known = isinstance(node.value, ast.Name) and node.value.id not in own and sizes.get(node.value.id)
-            stays = isinstance(known, tuple) and _size_of_axis(known, above.get(node)) is not None
-            if not stays and scope_names.resolved_name(source, node) != "tensorflow.shape":
+        match node:
+            case ast.Attribute(attr="shape" | "get_shape"):
+                if scope_names.resolved_name(source, node) != "tensorflow.shape":
+                    return True
+            case ast.Call(func=ast.Name(id="len")):
                 return True
-        if isinstance(node, ast.Call) and node_lookup.called_name(node) == "len":
-            return True
-        if isinstance(node, FUNCTION_NODES) and node is not function:
-            return True
+            case ast.FunctionDef() | ast.AsyncFunctionDef() if node is not function:
+                return True
     return False
-
-
-def _size_of_axis(sizes: tuple[int | None, ...], item: ast.AST | None) -> int | None:
-    """Return the size that ``x.shape[-1]`` reads; None if it varies or is not a single axis."""
-    text = ast.unparse(item.slice) if isinstance(item, ast.Subscript) else ""
-    axis = int(text) if re.fullmatch(r"-?\d+", text) else None
-    return sizes[axis] if axis is not None and -len(sizes) <= axis < len(sizes) else None

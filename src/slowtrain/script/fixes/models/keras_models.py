@@ -43,12 +43,10 @@ LAYER_NAME = re.compile(r"^keras\.(?:layers|models|Sequential|Model|applications
 
 def use_lazy_adam(source: Source) -> tuple[Edit, ...]:
     """Replace the only Adam by one that updates only rows used by the batch. Empty if it has other features."""
-    calls = [
-        n
-        for n in syntax_tree.walk(source.tree)
-        if isinstance(n, ast.Call) and name_bindings.qualified_name(source, n.func) in ADAM_NAMES
-    ]
-    named = [n for n in _compile_optimizers(source) if isinstance(n, ast.Constant) and str(n.value).lower() == "adam"]
+    given = [find.argument_value(call, "optimizer", 0) for call in compile_calls(source)]
+    named = [n for n in given if isinstance(n, ast.Constant) and str(n.value).lower() == "adam"]
+    calls = [n for n in call_index.nodes_of_kind(source, ast.Call) if isinstance(n, ast.Call)]
+    calls = [n for n in calls if name_bindings.qualified_name(source, n.func) in ADAM_NAMES]
     nodes = [n for n in syntax_tree.walk(source.tree) if isinstance(n, (ast.Name, ast.Attribute))]
     references = [n for n in nodes if name_bindings.qualified_name(source, n) in ADAM_NAMES]
     if len(calls) + len(named) != 1 or len(references) != len(calls) or "LazyAdam" in source.text:
@@ -67,12 +65,6 @@ def use_lazy_adam(source: Source) -> tuple[Edit, ...]:
     if not isinstance(inside, ast.stmt):
         return ()
     return (edits.insert_before(source, inside, LAZY_ADAM.format(adam=adam, tf=tf)), made, *more)
-
-
-def _compile_optimizers(source: Source) -> list[ast.expr]:
-    """Return the optimizer arguments of the calls of ``compile``."""
-    found = [find.argument_value(call, "optimizer", 0) for call in compile_calls(source)]
-    return [n for n in found if n is not None]
 
 
 def compile_calls(source: Source) -> list[ast.Call]:
