@@ -16,15 +16,8 @@ REPORT_FUNCTIONS = frozenset(
     "print info debug warning error write flush log set_postfix set_description scalar add_scalar".split()
 )
 CONTROL_FLOW_NODES = (
-    ast.Break,
-    ast.Continue,
-    ast.Return,
-    ast.Yield,
-    ast.YieldFrom,
-    ast.Await,
-    ast.Global,
-    ast.Nonlocal,
-)
+    ast.Break, ast.Continue, ast.Return, ast.Yield, ast.YieldFrom, ast.Await, ast.Global, ast.Nonlocal,
+)  # fmt: skip
 
 
 def defer_readbacks(source: Source, line: int) -> list[Edit]:

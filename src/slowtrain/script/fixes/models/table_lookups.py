@@ -229,16 +229,9 @@ UNIFORM_FUNCTIONS = frozenset(
 # Other statements may treat rows differently or have side effects.
 PLAIN_STATEMENTS = (ast.Assign, ast.AnnAssign, ast.Return, ast.Expr)
 EXCLUDED_EXPRESSIONS = (
-    ast.IfExp,
-    ast.BoolOp,
-    ast.Await,
-    ast.Yield,
-    ast.YieldFrom,
-    ast.NamedExpr,
-    ast.Starred,
-    ast.Lambda,
-)
-COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+    ast.IfExp, ast.BoolOp, ast.Await, ast.Yield, ast.YieldFrom, ast.NamedExpr, ast.Starred, ast.Lambda,
+    *scope_names.COMPREHENSIONS,
+)  # fmt: skip
 
 
 def use_vectorized_map(source: Source, line: int) -> tuple[Edit, ...]:
@@ -306,7 +299,7 @@ def _is_plain_statement(node: ast.stmt) -> bool:
 
 
 def _is_uniform_part(source: Source, node: ast.AST, open_: set[int]) -> bool:
-    if isinstance(node, EXCLUDED_EXPRESSIONS + COMPREHENSIONS):
+    if isinstance(node, EXCLUDED_EXPRESSIONS):
         return False
     if not isinstance(node, ast.Call):
         return True
@@ -331,22 +324,3 @@ def _file_function(source: Source, node: ast.Name | ast.Attribute, near: ast.AST
         found = [m for m in methods if isinstance(m, ast.FunctionDef) and m.name == node.attr]
         return found[0] if len(found) == 1 else None
     return node_lookup.function_named(source, node.id, near)
-
-
-def many_outputs_advice(source: Source, line: int) -> str:
-    """Return advice for a model with very many outputs that is compiled or fitted at ``line``; empty if it has few."""
-    calls = node_lookup.calls_at_line(source, line, "compile", "fit")
-    models = {ast.unparse(c.func.value) for c in calls if isinstance(c.func, ast.Attribute)}
-    for call in (
-        n for n in syntax_tree.walk(source.tree) if isinstance(n, ast.Call) and node_lookup.called_name(n) == "compile"
-    ):
-        owner = ast.unparse(call.func.value) if isinstance(call.func, ast.Attribute) else ""
-        loss = node_lookup.argument_value(call, "loss", 1)
-        if owner not in models or not isinstance(loss, (ast.DictComp, ast.ListComp)):
-            continue
-        over = ast.unparse(loss.generators[0].iter)
-        return (
-            f"give the model one output with a column for each of `{over}` (layers.EinsumDense for all heads at once), "
-            "and that one loss and one metric, in place of an output, a loss and a metric for each"
-        )
-    return ""
