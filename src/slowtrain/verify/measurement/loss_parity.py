@@ -235,13 +235,12 @@ def _match_functions(before: LossPlaces, after: LossPlaces) -> list[tuple[str, s
 def _joint_parity(
     effect: Effect | None, baselines: Sequence[Probe], candidates: Sequence[Probe], pairs: Sequence[tuple[str, str]]
 ) -> Parity:
-    if len(pairs) < 2:
-        one, other = pairs[0] if pairs else ("", "")
-        return loss_parity(effect, [_losses_of(p, one) for p in baselines], [_losses_of(p, other) for p in candidates])
     found = {
         one: loss_parity(effect, [_losses_of(p, one) for p in baselines], [_losses_of(p, other) for p in candidates])
-        for one, other in pairs
+        for one, other in pairs or [("", "")]
     }
+    if len(found) == 1:
+        return next(iter(found.values()))
     # A broken promise comes first, then what is unknown, else all hold.
     holds = next(h for h in (False, None, True) if any(p.holds is h for p in found.values()))
     told = {name: p for name, p in found.items() if p.holds is holds}
