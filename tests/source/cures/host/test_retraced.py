@@ -395,16 +395,22 @@ def test_edit(name: str) -> None:
     assert (edits.edited_text(text, found) if found else None) == after
 
 
-def opened(body: str) -> list[str]:
+def seen(body: str, sizes: traced_arguments.AxisSizes) -> list[str]:
     text = source_file.parse_source("train.py", f"import tensorflow as tf\n@tf.function\ndef step(x, y):\n    {body}\n")
     assert text is not None
-    return [e.text for e in traced_arguments.reduce_retracing(text, 3)]
+    return [e.text for e in traced_arguments.reduce_retracing(text, 3, sizes)]
 
 
-def test_a_shape_may_be_read_in_the_graph() -> None:
-    assert opened("return f(x, tf.shape(x)[0])") == ["(reduce_retracing=True)"]
+@pytest.mark.parametrize("axis", ["-1", "2", "0", "-3"])
+def test_a_size_that_stays_may_be_asked_for(axis: str) -> None:
+    assert seen(f"return f(x, x.shape[{axis}])", {"x": (8, None, 40)}) == ["(reduce_retracing=True)"]
 
 
-@pytest.mark.parametrize("asked", ["x.shape[1]", "x.shape", "x.shape[1:]", "x.get_shape()", "len(x)"])
-def test_a_shape_that_python_reads_stays_closed(asked: str) -> None:
-    assert opened(f"return f(x, {asked})") == []
+@pytest.mark.parametrize("asked", ["x.shape[1]", "x.shape[-2]", "x.shape[3]", "x.shape", "x.shape[1:]", "y.shape[0]",
+                                   "x.get_shape()", "len(x)", "x.shape[n]"])  # fmt: skip
+def test_a_size_that_varies_may_not(asked: str) -> None:
+    assert seen(f"return f(x, {asked})", {"x": (8, None, 40), "y": None}) == []
+
+
+def test_what_is_no_longer_the_argument_may_not_be_asked() -> None:
+    assert seen("x = tf.transpose(x); return f(x.shape[0])", {"x": (8, None, 40)}) == []

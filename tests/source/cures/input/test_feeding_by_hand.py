@@ -268,7 +268,7 @@ def test_the_first_lines_of_a_loop_run_beside_the_step() -> None:
 HELD = {
     "of the round before": ("            y = x[:, 0]", "            y = y + x[:, 0]"),
     "of the step's result": ("            y = x[:, 0]", "            y = x[:, 0] * loss"),
-    "no line of its own": ("            y = x[:, 0]", "            y = x[:, 0]; z = y"),
+    "no line of its own": ("            y = x[:, 0]", "            y = x[:, 0]; print(y)"),
     "the model": ("            y = x[:, 0]", "            y = model(x)"),
     "an else": ("        print(epoch", "        else:\n            pass\n        print(epoch"),
 }

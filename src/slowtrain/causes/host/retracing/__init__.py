@@ -150,7 +150,9 @@ def _open_shape_edits(trace: Trace, worst: TracedFunction, changes: Sequence[Cha
     known = common_axes(worst.events)
     if any(known.get(one.name, ()) is None for one in changes):
         return ()
-    return recorded_edits.first_applicable(trace, [worst.written], traced_arguments.reduce_retracing)
+    return recorded_edits.first_applicable(
+        trace, [worst.written], lambda source, line: traced_arguments.reduce_retracing(source, line, known)
+    )
 
 
 def _combined_edits(trace: Trace, worst: TracedFunction, changes: Sequence[ChangedArgument]) -> tuple[Edit, ...]:

@@ -129,7 +129,7 @@ def _prefetch_assignments(source: Source, loop: ast.For, line: int) -> list[Edit
 
 def _extract_generator(source: Source, loop: ast.For, made: list[ast.stmt]) -> list[Edit]:
     name, also = _prefetch_helper(source, _module_statement(source, loop))
-    own = hoisted_conversions.unused_name(source, "batches", [])
+    own = moved_statements.free_name(source, "batches")
     names = list(
         dict.fromkeys(
             [*_target_names(loop.target), *(n for s in made if isinstance(s, ast.Assign) for n in _assigned_names(s))]
@@ -209,7 +209,7 @@ def _assigned_names(statement: ast.Assign) -> list[str]:
 
 def _prefetch_helper(source: Source, at: ast.stmt) -> tuple[str, list[Edit]]:
     """Return the name of the helper that prefetches, and the edits that define it before ``at``."""
-    name = hoisted_conversions.unused_name(source, "made_ahead", [])
+    name = moved_statements.free_name(source, "made_ahead")
     pool, also = edits.ensure_import(source, "concurrent.futures.ThreadPoolExecutor", "ThreadPoolExecutor")
     if also:
         pool, also = edits.ensure_import(source, "concurrent.futures", "futures")

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TypeGuard
 
 from slowtrain.model import Edit
 from slowtrain.script.fixes.input import generator_edits
+from slowtrain.script.fixes.loops import moved_statements
 from slowtrain.script.interpreter.engine import queries
 from slowtrain.script.interpreter.engine.interpreter import value_at
 from slowtrain.script.navigation import call_index, name_bindings, node_lookup, scope_names
@@ -158,7 +159,7 @@ def convert_before_loop(source: Source, line: int) -> list[Edit]:
         if index is None:
             return []
         whole = _whole_conversion(source, call, part)
-        name = made.get(whole) or unused_name(source, f"{part.value.id}_tensor", made.values())
+        name = made.get(whole) or moved_statements.free_name(source, f"{part.value.id}_tensor", taken=made.values())
         if whole not in made:
             found.append(edits.insert_before(source, loop, f"{name} = {whole}"))
             made[whole] = name
@@ -186,13 +187,6 @@ def _whole_conversion(source: Source, call: ast.Call, part: ast.Subscript) -> st
     return f"{edits.node_text(source, call.func)}({', '.join(given)})"
 
 
-def unused_name(source: Source, name: str, taken: Iterable[str]) -> str:
-    used = {n.id for n in syntax_tree.walk(source.tree) if isinstance(n, ast.Name)} | set(taken)
-    while name in used:
-        name += "_"
-    return name
-
-
 # -- statements that give the same in every step
 
 
@@ -210,9 +204,7 @@ def hoist_assignment(source: Source, line: int) -> list[Edit]:
     row = source.text.splitlines()[statement.lineno - 1]
     if not all(isinstance(t, ast.Name) for t in targets) or row[: statement.col_offset].strip() or ";" in row:
         return []
-    if not is_pure(source, statement.value) or isinstance(
-        statement.value, (ast.Constant, ast.Name, ast.List, ast.Dict)
-    ):
+    if isinstance(statement.value, (ast.List, ast.Dict)) or not is_pure(source, statement.value):
         return []
     if not _reads_only_data(source, statement.value):
         return []
@@ -232,7 +224,7 @@ def hoist_assignment(source: Source, line: int) -> list[Edit]:
         return []
     if len(scope_names.statement_block(source, statement)) < 2:
         return []
-    text = _dedented_text(source, statement)
+    text = "\n".join(moved_statements.statement_lines(source.text.split("\n"), statement))
     return [edits.insert_before(source, loop, text), edits.remove_statement(source, statement, text)]
 
 
@@ -262,7 +254,7 @@ def hoist_conversions(source: Source, line: int) -> list[Edit]:
         whole = edits.node_text(source, call)
         if whole not in made:
             first = next((n.id for n in syntax_tree.walk(call.args[0]) if isinstance(n, ast.Name)), "data")
-            made[whole] = unused_name(source, f"{first}_tensor", made.values())
+            made[whole] = moved_statements.free_name(source, f"{first}_tensor", taken=made.values())
             found.append(edits.insert_before(source, loop, f"{made[whole]} = {whole}"))
         found.append(edits.replace_node(source, call, made[whole]))
     return found
@@ -279,11 +271,6 @@ def _outermost_conversions(source: Source, statement: ast.AST) -> Iterator[ast.C
             yield node
         elif isinstance(node, (ast.Call, ast.keyword, ast.Tuple, ast.List, ast.BinOp, ast.Starred, ast.Subscript)):
             yield from _outermost_conversions(source, node)
-
-
-def _dedented_text(source: Source, statement: ast.stmt) -> str:
-    rows = source.text.splitlines()[statement.lineno - 1 : statement.end_lineno]
-    return "\n".join([rows[0][statement.col_offset :], *(r.removeprefix(" " * statement.col_offset) for r in rows[1:])])
 
 
 def is_pure(source: Source, value: ast.expr) -> bool:

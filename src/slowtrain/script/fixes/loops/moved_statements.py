@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from slowtrain.model import Edit
@@ -189,9 +189,9 @@ def own_names(function: ast.FunctionDef | ast.AsyncFunctionDef) -> set[str]:
     return scope_names.bound_names(function.body) - lent
 
 
-def free_name(source: Source, *wanted: str) -> str:
-    """Return the first of ``wanted`` that the file does not use, or one of them with underscores appended."""
-    known = {n.id for n in syntax_tree.walk(source.tree) if isinstance(n, ast.Name)}
+def free_name(source: Source, *wanted: str, taken: Iterable[str] = ()) -> str:
+    """Return the first of ``wanted`` that is neither in the file nor ``taken``, or one with underscores appended."""
+    known = set(taken) | {n.id for n in syntax_tree.walk(source.tree) if isinstance(n, ast.Name)}
     known |= {n.name for n in syntax_tree.walk(source.tree) if isinstance(n, (*FUNCTION_NODES, ast.ClassDef))}
     known |= {a.arg for a in syntax_tree.walk(source.tree) if isinstance(a, ast.arg)} | set(
         scope_names.import_aliases(source)
@@ -199,7 +199,7 @@ def free_name(source: Source, *wanted: str) -> str:
     for name in wanted:
         if name not in known:
             return name
-    return free_name(source, *(f"{name}_" for name in wanted))
+    return free_name(source, *(f"{name}_" for name in wanted), taken=taken)
 
 
 def move_collect_after_loop(source: Source, line: int) -> list[Edit]:

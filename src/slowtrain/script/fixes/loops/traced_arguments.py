@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Mapping
 
 from slowtrain.model import Edit
 from slowtrain.script.fixes.loops import moved_statements
@@ -23,6 +24,7 @@ PYTHON_NUMBER_FUNCTIONS = frozenset(
     "zeros ones fill reshape range one_hot transpose split tile pad repeat concat expand_dims squeeze slice top_k "
     "uniform normal truncated_normal dropout map_fn while_loop cond print function constant device roll eye".split()
 )
+AxisSizes = Mapping[str, "tuple[int | None, ...] | None"]
 ARITHMETIC_OPERATORS = (ast.Add, ast.Sub, ast.Mult, ast.Div, ast.Pow)
 
 
@@ -188,10 +190,13 @@ def _ends_in_tensor(source: Source, node: ast.AST, above: Statements) -> bool:
     return False
 
 
-def reduce_retracing(source: Source, line: int) -> list[Edit]:
-    """Set ``reduce_retracing=True`` for the ``tf.function`` at ``line``, if neither it nor a model reads a shape."""
+def reduce_retracing(source: Source, line: int, sizes: AxisSizes | None = None) -> list[Edit]:
+    """Set ``reduce_retracing=True`` for the ``tf.function`` at ``line``, if neither it nor a model reads a shape.
+
+    ``sizes``: sizes of the axes of its parameters, None for those that vary. It may read the other sizes.
+    """
     function = graph_function(source, line)
-    if function is None or _reads_varying_shape(source, function):
+    if function is None or _reads_varying_shape(source, function, sizes or {}):
         return []
     if any(_reads_input_length(source, m) for m in _model_methods(source)):
         return []
@@ -219,15 +224,25 @@ def _reads_input_length(source: Source, method: ast.FunctionDef) -> bool:
     return False
 
 
-def _reads_varying_shape(source: Source, function: ast.FunctionDef) -> bool:
-    """Whether the function reads a shape or length in Python, or holds another one. ``tf.shape(x)`` is allowed."""
+def _reads_varying_shape(source: Source, function: ast.FunctionDef, sizes: AxisSizes) -> bool:
+    """Whether the function reads a varying shape or a length in Python, or holds another function."""
+    above, own = node_lookup.parents_of(source), scope_names.bound_names(function.body)
     for node in syntax_tree.walk(function):
         match node:
-            case ast.Attribute(attr="shape" | "get_shape"):
-                if scope_names.resolved_name(source, node) != "tensorflow.shape":
+            case ast.Attribute(attr="shape" | "get_shape", value=value):
+                known = sizes.get(value.id) if isinstance(value, ast.Name) and value.id not in own else None
+                stays = known is not None and _size_of_axis(known, above.get(node)) is not None
+                if not stays and scope_names.resolved_name(source, node) != "tensorflow.shape":
                     return True
             case ast.Call(func=ast.Name(id="len")):
                 return True
             case ast.FunctionDef() | ast.AsyncFunctionDef() if node is not function:
                 return True
     return False
+
+
+def _size_of_axis(sizes: tuple[int | None, ...], item: ast.AST | None) -> int | None:
+    """Return the size that ``x.shape[-1]`` reads; None if it varies or is not a single axis."""
+    text = ast.unparse(item.slice) if isinstance(item, ast.Subscript) else ""
+    axis = int(text) if re.fullmatch(r"-?\d+", text) else None
+    return sizes[axis] if axis is not None and -len(sizes) <= axis < len(sizes) else None

@@ -89,31 +89,24 @@ def use_fused_rnn(source: Source, line: int) -> tuple[tuple[Edit, ...], bool]:
     done: list[Edit] = []
     same = True
     for call in find.calls_at_line(source, line, "LSTM", "GRU"):
-        for given in call.keywords:
-            value = given.value.value if isinstance(given.value, ast.Constant) else None
-            if given.arg in FUSED_RNN_DEFAULTS and value is not None and value != FUSED_RNN_DEFAULTS[given.arg]:
-                if given.arg == "use_cudnn" and value is True:
-                    continue
-                done.append(
-                    edits.replace_node(source, given.value, repr(FUSED_RNN_DEFAULTS[given.arg]).replace("'", '"'))
-                )
-                same = same and given.arg in ("unroll", "use_cudnn")
+        for given in _unfused_settings(call):
+            done.append(
+                edits.replace_node(source, given.value, repr(FUSED_RNN_DEFAULTS[given.arg or ""]).replace("'", '"'))
+            )
+            same = same and given.arg in ("unroll", "use_cudnn")
     return tuple(done), same
 
 
 def unfused_setting(call: ast.Call) -> ast.keyword | None:
     """Return the first setting of an LSTM or GRU that prevents the fused kernel on a GPU."""
-    for given in call.keywords:
-        value = given.value
-        if (
-            given.arg not in FUSED_RNN_DEFAULTS
-            or not isinstance(value, ast.Constant)
-            or value.value == FUSED_RNN_DEFAULTS[given.arg]
-        ):
-            continue
-        if given.arg != "use_cudnn" or value.value is not True:
-            return given
-    return None
+    return next(iter(_unfused_settings(call)), None)
+
+
+def _unfused_settings(call: ast.Call) -> list[ast.keyword]:
+    literal = [k for k in call.keywords if k.arg in FUSED_RNN_DEFAULTS and isinstance(k.value, ast.Constant)]
+    values = [(k, getattr(k.value, "value", None)) for k in literal]
+    other = [(k, v) for k, v in values if v != FUSED_RNN_DEFAULTS[k.arg or ""]]
+    return [k for k, v in other if k.arg != "use_cudnn" or v is not True]
 
 
 def use_mixed_precision(source: Source, policy: str) -> tuple[Edit, ...]:
