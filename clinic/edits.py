@@ -19,7 +19,7 @@ from slowtrain import diagnose
 from slowtrain.errors import InputError
 from slowtrain.model import Effect
 from slowtrain.trace.loading import recording_trace
-from slowtrain.verify.candidates.edited_files import EditedFiles
+from slowtrain.verify.measurement.edited_files import EditedFiles
 
 
 def effects(folder: Path) -> tuple[str, set[Effect]] | None:

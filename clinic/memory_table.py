@@ -71,7 +71,7 @@ def fits(name: str, batch: int, limit: int, card_bytes: int | None, before: list
 def foretell(name: str, limits: list[int], known: dict[str, dict], records: Path | None, write) -> None:
     """The forecast for every limit that has none yet, from probes that go on where the last limit ended."""
     from slowtrain.memory.allocation_replay import MemoryPool
-    from slowtrain.verify.batch_sizes import limit_trials
+    from slowtrain.verify.batch_sizes import memory_need
     from slowtrain.verify.batch_sizes.batch_probe import BatchProbes, measure_peaks
     from slowtrain.verify.measurement.paired_trial import Bench
     from slowtrain.verify.measurement.probe_process import Script
@@ -113,7 +113,7 @@ def foretell(name: str, limits: list[int], known: dict[str, dict], records: Path
                 row["peaks"] = {str(m.batch): m.record.peak_bytes for m in found.measured}
                 row["error_share"] = found.error_share
                 row["card_bytes"] = sizing.recorded[0].card_bytes
-            trial = limit_trials.try_batches(sizing, pool, row["replayed"])
+            trial = memory_need.try_batches(sizing, pool, row["replayed"])
             row["foretold"], row["trials"] = trial.batch, trial.runs
             row["foretelling_s"] = round(time.monotonic() - begun, 1)
             write()
@@ -175,10 +175,10 @@ def settle(name: str, limit: int, row: dict, before: list[str], write) -> None:
 
 def everywhere(name: str, batch: int, limit: int, row: dict, before: list[str]) -> Iterator[bool]:
     """Whether it fits alone, on one core, and beside busy cores."""
-    from slowtrain.verify.batch_sizes import circumstances
+    from slowtrain.verify.batch_sizes import memory_need
 
-    for circumstance in circumstances.ALL_CIRCUMSTANCES:
-        with circumstances.circumstance_applied(circumstance):
+    for circumstance in memory_need.ALL_CIRCUMSTANCES:
+        with memory_need.circumstance_applied(circumstance):
             fitted = fits(name, batch, limit, row.get("card_bytes"), before)
         print(f"  {name} {limit} MiB, batch {batch} {circumstance}: {'fits' if fitted else 'exhausted'}", flush=True)
         yield fitted

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from pages import fill
 
-from slowtrain.verify.measurement.pair_statistics import (
+from slowtrain.verify.measurement.paired_trial import (
     BETTER,
     CANNOT_TELL,
     LOOK_PAIRS,

@@ -16,7 +16,7 @@ from slowtrain.model.answers.cure_proof import ChangedFile
 from slowtrain.script.locations.edits import recorded_edits
 from slowtrain.script.text import edits
 from slowtrain.script.text.source_file import Source
-from slowtrain.verify.candidates import edited_files
+from slowtrain.verify.measurement import edited_files
 
 LINES = (
     "x = 1",

@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-from slowtrain.verify.batch_sizes import circumstances
+from slowtrain.verify.batch_sizes import memory_need
 
 AFFINE = pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="this system has no affinity")
 CORES = "import os; print(len(os.sched_getaffinity(0)))"
@@ -23,17 +23,17 @@ def printed(code: str) -> str:
 @AFFINE
 def test_a_process_on_one_core_has_one_and_the_next_has_all() -> None:
     here = os.sched_getaffinity(0)
-    with circumstances.circumstance_applied(circumstances.ON_ONE_CORE):
+    with memory_need.circumstance_applied(memory_need.ON_ONE_CORE):
         assert printed(CORES) == "1"
     assert os.sched_getaffinity(0) == here
-    with circumstances.circumstance_applied(circumstances.ALONE):
+    with memory_need.circumstance_applied(memory_need.ALONE):
         assert printed(CORES) == str(len(here))
 
 
 @AFFINE
 def test_the_cores_are_given_back_after_a_fault() -> None:
     here = os.sched_getaffinity(0)
-    with pytest.raises(ZeroDivisionError), circumstances.circumstance_applied(circumstances.ON_ONE_CORE):
+    with pytest.raises(ZeroDivisionError), memory_need.circumstance_applied(memory_need.ON_ONE_CORE):
         raise ZeroDivisionError
     assert os.sched_getaffinity(0) == here
 
@@ -51,7 +51,7 @@ def children() -> set[int]:
 @AFFINE
 def test_beside_busy_cores_each_core_has_a_process_and_afterwards_none() -> None:
     before = children()
-    with circumstances.circumstance_applied(circumstances.BESIDE_BUSY_CORES):
+    with memory_need.circumstance_applied(memory_need.BESIDE_BUSY_CORES):
         busy = children() - before
         assert len(busy) == len(os.sched_getaffinity(0))
     assert children() == before
@@ -61,8 +61,8 @@ def test_beside_busy_cores_each_core_has_a_process_and_afterwards_none() -> None
 def test_busy_processes_end_with_the_one_that_began_them() -> None:
     code = (
         "import os, sys\n"
-        "from slowtrain.verify.batch_sizes import circumstances\n"
-        "inside = circumstances.circumstance_applied(circumstances.BESIDE_BUSY_CORES)\n"
+        "from slowtrain.verify.batch_sizes import memory_need\n"
+        "inside = memory_need.circumstance_applied(memory_need.BESIDE_BUSY_CORES)\n"
         "inside.__enter__()\n"
         "for pid in os.popen(f'pgrep -P {os.getpid()} -f getppid').read().split(): print(pid)\n"
         "sys.stdout.flush()\n"

@@ -21,7 +21,7 @@ from slowtrain.model.answers.crossover_result import Crossover, Fit, Range, Side
 from slowtrain.report import crossover, pages
 from slowtrain.trace import Trace
 from slowtrain.trace.loading import recording_trace, side_files
-from slowtrain.verify.batch_sizes import device_crossover, line_fit
+from slowtrain.verify.batch_sizes import device_crossover
 from slowtrain.verify.batch_sizes.batch_probe import BatchProbes
 from slowtrain.verify.measurement.paired_trial import Bench
 from slowtrain.verify.measurement.probe_process import Probe, Script, Treatment
@@ -46,11 +46,11 @@ def timings(
 
 
 def cross(one: tuple[Timing, ...], other: tuple[Timing, ...]) -> Range:
-    found = [line_fit.fit_timings(side) for side in (one, other)]
+    found = [device_crossover.fit_timings(side) for side in (one, other)]
     assert found[0] is not None
     assert found[1] is not None
     lines = [(f.fixed_ms.value, f.per_sample_ms.value) for f, _ in found]  # type: ignore[misc]
-    return line_fit.crossing_batch(found[0][1], found[1][1], lines[0], lines[1], max(BATCHES))
+    return device_crossover.crossing_batch(found[0][1], found[1][1], lines[0], lines[1], max(BATCHES))
 
 
 def test_lines_without_noise_cross_where_they_do() -> None:
@@ -86,14 +86,14 @@ def test_of_two_lines_alike_in_slope_none_is_said_to_win_at_every_batch(spread: 
     chance = np.random.default_rng(1)
     one = np.stack([np.full(4000, 1.0), chance.normal(0.05, spread, 4000)], axis=1)
     other = np.stack([np.full(4000, 5.0), chance.normal(0.051, spread, 4000)], axis=1)
-    found = line_fit.crossing_batch(one, other, (1.0, 0.05), (5.0, 0.051), max(BATCHES))
+    found = device_crossover.crossing_batch(one, other, (1.0, 0.05), (5.0, 0.051), max(BATCHES))
     assert found.value == 0
     assert math.isinf(found.high) is not certain
 
 
 def test_steps_that_make_up_for_a_slow_start() -> None:
     gpu, cpu = timings("gpu", 5.0, 0.01, 9.0), timings("cpu", 1.0, 0.05, 3.0)
-    at = line_fit.compare_at_batch(512, (gpu, cpu))
+    at = device_crossover.compare_at_batch(512, (gpu, cpu))
     assert at is not None
     assert at.faster == "gpu"
     assert at.speedup.value == pytest.approx((1 + 0.05 * 512) / (5 + 0.01 * 512))
@@ -101,7 +101,7 @@ def test_steps_that_make_up_for_a_slow_start() -> None:
     gap = (1 + 0.05 * 512) - (5 + 0.01 * 512)
     assert at.steps is not None
     assert at.steps.value == pytest.approx((6000 + gap) / gap)
-    small = line_fit.compare_at_batch(8, (gpu, cpu))
+    small = device_crossover.compare_at_batch(8, (gpu, cpu))
     assert small is not None
     assert (small.faster, small.steps and small.steps.value) == ("cpu", 0.0)
 
@@ -126,14 +126,14 @@ def test_what_is_not_certain_is_not_said_to_be(batch: Range, said: str) -> None:
 
 def test_one_process_tells_no_interval() -> None:
     gpu, cpu = timings("gpu", 5.0, 0.01, 9.0, count=1), timings("cpu", 1.0, 0.05, 3.0, count=1)
-    at = line_fit.compare_at_batch(512, (gpu, cpu))
+    at = device_crossover.compare_at_batch(512, (gpu, cpu))
     assert at is not None
     assert math.isinf(at.speedup.high)
     assert at.steps is None
 
 
 def test_one_batch_gives_no_line() -> None:
-    assert line_fit.fit_timings([t for t in timings("gpu", 5.0, 0.01, 9.0) if t.batch == 8]) is None
+    assert device_crossover.fit_timings([t for t in timings("gpu", 5.0, 0.01, 9.0) if t.batch == 8]) is None
 
 
 @pytest.mark.parametrize(("high", "said"), [(1200, "is faster from"), (None, "may be faster from")])
@@ -228,11 +228,11 @@ def drawn(noise: float = 0.02) -> Crossover:
     cpu = timings("cpu", 1.0, 0.05, 3.0, noise=noise)
     sides = []
     for mine in (gpu, cpu):
-        found = line_fit.fit_timings(mine)
+        found = device_crossover.fit_timings(mine)
         assert found is not None
         parts = {"computing": 3.0, "launch": 2.0, "copies": 0.4}
-        sides.append(Side(mine[0].setting, mine, found[0], line_fit.start_seconds(mine), 300.0, parts))
-    at = tuple(o for b in BATCHES if (o := line_fit.compare_at_batch(b, (gpu, cpu))) is not None)
+        sides.append(Side(mine[0].setting, mine, found[0], device_crossover.start_seconds(mine), 300.0, parts))
+    at = tuple(o for b in BATCHES if (o := device_crossover.compare_at_batch(b, (gpu, cpu))) is not None)
     return Crossover("<b>.py", ("<b>.py",), "00", 8, tuple(sides), "gpu", cross(gpu, cpu), at, "Drawn", (), 60.0)
 
 

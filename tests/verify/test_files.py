@@ -12,8 +12,8 @@ import pytest
 from slowtrain.errors import InputError
 from slowtrain.model import Edit
 from slowtrain.model.answers.cure_proof import ChangedFile
-from slowtrain.verify.candidates import edited_files
-from slowtrain.verify.candidates.edited_files import EditedFiles
+from slowtrain.verify.measurement import edited_files
+from slowtrain.verify.measurement.edited_files import EditedFiles
 
 from . import probing
 

@@ -17,12 +17,10 @@ from slowtrain.errors import InputError
 from slowtrain.model import Diagnosis, Edit, Effect, Evidence, Place, Prescription, Saving, Unchecked
 from slowtrain.model.answers.cure_proof import ManualCure, Proof
 from slowtrain.trace import Trace
-from slowtrain.verify.candidates import candidate_proof
-from slowtrain.verify.candidates.edited_files import EditedFiles
 from slowtrain.verify.fix import fix_loop, remaining_work
-from slowtrain.verify.measurement import probe_process
-from slowtrain.verify.measurement.pair_statistics import LOOK_PAIRS
-from slowtrain.verify.measurement.paired_trial import INCOMPARABLE_STEPS, Bench
+from slowtrain.verify.measurement import candidate_proof, probe_process
+from slowtrain.verify.measurement.edited_files import EditedFiles
+from slowtrain.verify.measurement.paired_trial import INCOMPARABLE_STEPS, LOOK_PAIRS, Bench
 from slowtrain.verify.measurement.probe_process import Candidate, Probe, Rule, Script, Treatment
 
 TEXT = "slow = 4\nidle = 3\n"

@@ -12,8 +12,7 @@ import pytest
 
 from slowtrain.model import Diagnosis, Effect
 from slowtrain.report import proof as report
-from slowtrain.verify.fix import joint_trial
-from slowtrain.verify.measurement import probe_process
+from slowtrain.verify.measurement import candidate_proof, probe_process
 from slowtrain.verify.measurement.probe_process import Candidate, Probe, Rule, Script
 
 from .test_fixing import FIRST, LOSSES, SECOND, World, diagnosis, outcome
@@ -111,7 +110,7 @@ def test_where_the_time_is_over_it_is_said(within_s: float, monkeypatch: pytest.
     proof = world.fix()
     assert [kept for _, kept, _ in outcome(proof)] == [True, True]
     assert proof.together is None
-    assert joint_trial.NO_TIME_TOGETHER in proof.notes
+    assert candidate_proof.NO_TIME_TOGETHER in proof.notes
     assert report.proof_headline(replace(proof, before=None)).endswith("not measured together")
     assert ("together" in world.order) == (within_s > 0)
 
@@ -130,10 +129,10 @@ CACHE, WHOLE = (Rule(seconds=30.0, later=True), "step"), (Rule(), "run")
 
 
 def test_the_joint_probes_are_as_long_as_the_longest() -> None:
-    assert joint_trial.joint_rule([STEP, LONG]) == LONG
-    assert joint_trial.joint_rule([LONG, CACHE]) == (Rule(seconds=30.0, steps=90, later=True), "step")
-    assert joint_trial.joint_rule([STEP, WHOLE]) == WHOLE
-    assert joint_trial.joint_rule([STEP, (Rule(later=True), "step")]) == (Rule(later=True), "step")
+    assert candidate_proof.joint_rule([STEP, LONG]) == LONG
+    assert candidate_proof.joint_rule([LONG, CACHE]) == (Rule(seconds=30.0, steps=90, later=True), "step")
+    assert candidate_proof.joint_rule([STEP, WHOLE]) == WHOLE
+    assert candidate_proof.joint_rule([STEP, (Rule(later=True), "step")]) == (Rule(later=True), "step")
 
 
 def test_the_diagnosis_of_what_is_left_does_not_take_the_time_for_it(

@@ -21,10 +21,10 @@ from slowtrain.model.answers.cure_proof import Proof
 from slowtrain.trace import Trace
 from slowtrain.trace.signals.device import batch_curve
 from slowtrain.verify.batch_sizes import throughput_curve
-from slowtrain.verify.candidates.diagnosed_probe import DiagnosedProbe
-from slowtrain.verify.fix import fix_loop, larger_batch
-from slowtrain.verify.fix.larger_batch import MeasuredSizes
+from slowtrain.verify.fix import fix_loop
+from slowtrain.verify.fix.fix_loop import MeasuredSizes
 from slowtrain.verify.measurement import probe_process
+from slowtrain.verify.measurement.candidate_proof import DiagnosedProbe
 from slowtrain.verify.measurement.paired_trial import Bench
 from slowtrain.verify.measurement.probe_process import Candidate, Probe, Script
 
@@ -85,7 +85,7 @@ def measured(
     seen = DiagnosedProbe(Probe(folder, 4.0, 2.0, 60.0, True, 8.0), of, Findings(), None)  # type: ignore[arg-type]
     bench = Bench(Script("a.py"), folder, time.monotonic() + budget_s)
     texts = {"/a.py": "edited"}
-    return larger_batch.measure_sizes(bench, seen, diagnosed(of), texts, device), asked
+    return fix_loop.measure_sizes(bench, seen, diagnosed(of), texts, device), asked
 
 
 def goal(known: Mapping[str, Any], of: Trace) -> float | None:
@@ -101,9 +101,7 @@ def test_the_knee_is_the_size_and_not_what_people_use(monkeypatch: pytest.Monkey
     assert sizes.note == f"{CAUSE}: batches of 2 to 2,048 were timed, the knee is at 256 (128 to 512)"
     assert (asked["own"], asked["most"], asked["device"]) == (2, 7500, CARD)
     assert asked["texts"] == {"/a.py": "edited"}
-    assert asked["left_s"] == pytest.approx(
-        larger_batch.MAX_SEARCH_SHARE * 600, abs=2
-    )  # the rest is for what comes after
+    assert asked["left_s"] == pytest.approx(fix_loop.MAX_SEARCH_SHARE * 600, abs=2)  # the rest is for what comes after
     smaller, _ = measured(monkeypatch, tmp_path, timed(most=2048, each_ms=1.0))
     assert smaller.known is not None
     assert goal(smaller.known, trace()) == 32
@@ -191,7 +189,7 @@ def test_no_probe_is_begun_that_would_not_come_as_far(
     """Six doublings of ten seconds up to 64, the last with twenty to spare; two more for memory."""
     sizes, asked = measured(monkeypatch, tmp_path, timed(most=2048), budget_s=budget_s, device=device)
     assert (len(asked) == 1, sizes.known is not None) == (probed, probed)
-    assert probed or larger_batch.NO_TIME_REASON in sizes.note
+    assert probed or fix_loop.NO_TIME_REASON in sizes.note
 
 
 def test_a_trace_that_was_told_has_the_signal() -> None:
@@ -215,7 +213,7 @@ class World:
         self.asked = 0
         monkeypatch.chdir(folder)
         monkeypatch.setattr(probe_process, "run_probe", self.run)
-        monkeypatch.setattr(larger_batch, "measure_sizes", self.measured)
+        monkeypatch.setattr(fix_loop, "measure_sizes", self.measured)
         monkeypatch.setattr(
             "slowtrain.verify.fix.fix_loop.recording_trace.load_recording",
             lambda at: replace(Trace(), root=str(folder), facts={"at": at}),
@@ -283,7 +281,7 @@ def test_where_nothing_was_decided_the_usual_size_is_tried(monkeypatch: pytest.M
 def test_where_a_larger_one_gains_nothing_none_is_tried(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     world = World(monkeypatch, tmp_path, MeasuredSizes({"knee": 2}, "it was measured"))
     proof = world.fix(Effect.CHANGES_TRAINING)
-    assert outcome(proof) == ([], ["it was measured" + larger_batch.NO_GAIN_REASON])
+    assert outcome(proof) == ([], ["it was measured" + fix_loop.NO_GAIN_REASON])
     assert proof.before is not None
     assert proof.before.diagnoses == ()
 
@@ -292,7 +290,7 @@ def test_what_no_edit_can_write_leaves_the_usual_size(monkeypatch: pytest.Monkey
     world = World(monkeypatch, tmp_path, MeasuredSizes({"knee": 256}, "it was measured"), widest=128)
     proof = world.fix(Effect.CHANGES_TRAINING)
     assert outcome(proof)[0] == [("to 64", True)]
-    assert [n for n in proof.notes if n.endswith(f"a common size is tried (64): {larger_batch.NO_EDIT_REASON}")]
+    assert [n for n in proof.notes if n.endswith(f"a common size is tried (64): {fix_loop.NO_EDIT_REASON}")]
 
 
 def test_what_was_measured_can_be_written_down() -> None:

@@ -10,8 +10,8 @@ import pytest
 
 from slowtrain.model import Effect
 from slowtrain.model.answers.cure_proof import Attempt
-from slowtrain.verify.candidates import candidate_proof
-from slowtrain.verify.measurement.loss_matching import matched_parity
+from slowtrain.verify.measurement import candidate_proof
+from slowtrain.verify.measurement.loss_parity import matched_parity
 from slowtrain.verify.measurement.paired_trial import Trial
 from slowtrain.verify.measurement.probe_process import Origin, Probe
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from slowtrain.model import Effect
-from slowtrain.verify.measurement.loss_matching import matched_parity
+from slowtrain.verify.measurement.loss_parity import matched_parity
 from slowtrain.verify.measurement.probe_process import Origin, Probe
 
 from . import probing

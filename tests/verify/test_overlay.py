@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from slowtrain.verify.candidates import edited_files
+from slowtrain.verify.measurement import edited_files
 
 from . import probing
 

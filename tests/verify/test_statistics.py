@@ -7,8 +7,8 @@ import math
 import numpy as np
 import pytest
 
-from slowtrain.verify.measurement import pair_statistics
-from slowtrain.verify.measurement.pair_statistics import (
+from slowtrain.verify.measurement import paired_trial
+from slowtrain.verify.measurement.paired_trial import (
     BETTER,
     CANNOT_TELL,
     LOOK_LEVEL,
@@ -35,7 +35,7 @@ DRAWS = 40_000
 )  # fmt: skip
 def test_quantiles(probability: float, freedom: int, value: float) -> None:
     assert student_quantile(probability, freedom) == pytest.approx(value, abs=1e-4 * max(1.0, value / 10))
-    assert pair_statistics.student_probability(value, freedom) == pytest.approx(2 * probability - 1, abs=1e-4)
+    assert paired_trial.student_probability(value, freedom) == pytest.approx(2 * probability - 1, abs=1e-4)
 
 
 def simulated(together: float, spreads: tuple[float, float], seed: int) -> float:
@@ -99,7 +99,7 @@ def test_few_pairs_have_no_interval() -> None:
         assert not is_decided(found)
 
 
-def exact(speedup: float, n: int, scatter: float = 0.001) -> pair_statistics.SpeedupRatio:
+def exact(speedup: float, n: int, scatter: float = 0.001) -> paired_trial.SpeedupRatio:
     return speedup_ratio([(speedup * math.exp(scatter * (-1) ** i), 1.0 + scatter * (i % 3)) for i in range(n)])
 
 

@@ -13,9 +13,8 @@ from slowtrain.causes import all_causes
 from slowtrain.cli import main
 from slowtrain.trace import Trace
 from slowtrain.trace.loading import recording_trace
-from slowtrain.verify.candidates import candidate_proof
-from slowtrain.verify.candidates.edited_files import EditedFiles
-from slowtrain.verify.measurement import probe_process
+from slowtrain.verify.measurement import candidate_proof, probe_process
+from slowtrain.verify.measurement.edited_files import EditedFiles
 from slowtrain.verify.measurement.paired_trial import Bench
 from slowtrain.verify.measurement.probe_process import Candidate, Probe, Rule, Script, Treatment
 

@@ -11,7 +11,7 @@ from slowtrain.columns.device import Device
 from slowtrain.model import Category, Effect, Evidence, Prescription
 from slowtrain.number_text import format_number
 from slowtrain.profile import framework_names
-from slowtrain.script.fixes.models import keras_calls, xla_steps
+from slowtrain.script.fixes.models import keras_calls, keras_models
 from slowtrain.script.locations.edits import recorded_edits
 from slowtrain.script.locations.recorded_sources import edit_project
 from slowtrain.trace import Trace
@@ -90,7 +90,7 @@ def overhead_cures(trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
 def _fusing_cures(trace: Trace) -> Iterable[Prescription]:
     fit = is_keras_step(trace)
     where = "compile(..., jit_compile=True)" if fit else "@tf.function(jit_compile=True)"
-    edits = edit_project(trace, xla_steps.compile_steps_with_xla if fit else xla_steps.compile_functions_with_xla)
+    edits = edit_project(trace, keras_models.compile_steps_with_xla if fit else keras_models.compile_functions_with_xla)
     says = f"let XLA make one program of the step's kernels: {where}"
     yield Prescription("edit", Effect.EQUIVALENT, says, edits=edits, treatment="xla" if fit else None)
 

@@ -33,8 +33,8 @@ def main(args: argparse.Namespace) -> int:
     from slowtrain.cli._support import proof_command, sizing_command
     from slowtrain.model import Effect
     from slowtrain.script.navigation import project_files
-    from slowtrain.verify.candidates import edited_files
     from slowtrain.verify.fix import fix_loop
+    from slowtrain.verify.measurement import edited_files
 
     script = project_files.main_file(args.script) if args.module else Path(args.script)
     if args.write and script is not None and script.is_file():

@@ -46,21 +46,21 @@ def main(args: argparse.Namespace) -> int:
     from slowtrain.cli._support import proof_command
     from slowtrain.errors import InputError
     from slowtrain.model import Effect
-    from slowtrain.verify.candidates import candidate_proof, external_patch
-    from slowtrain.verify.candidates.edited_files import EditedFiles
+    from slowtrain.verify.measurement import candidate_proof, edited_files
+    from slowtrain.verify.measurement.edited_files import EditedFiles
 
     treatments: tuple[str, ...] = ()
     if args.treat is not None and args.script is not None and not (args.patch or args.baseline or args.candidate):
         target, files, name = args.script, EditedFiles(), args.treat
         treatments = candidate_proof.parse_treatments(args.treat)
     elif args.patch is not None and args.script is not None and not (args.baseline or args.candidate or args.treat):
-        target, files, name = args.script, external_patch.apply_patch_file(args.patch, Path.cwd()), args.patch.name
+        target, files, name = args.script, edited_files.apply_patch_file(args.patch, Path.cwd()), args.patch.name
     elif args.baseline is not None and args.candidate is not None and not (args.patch or args.treat):
         if args.script is not None:  # both scripts are given by options, so all other arguments are theirs
             args.arguments = [args.script, *args.arguments]
         target, files, name = (
             str(args.baseline),
-            external_patch.replace_script(args.baseline, args.candidate),
+            edited_files.replace_script(args.baseline, args.candidate),
             args.candidate.name,
         )
     else:

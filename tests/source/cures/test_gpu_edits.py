@@ -14,7 +14,7 @@ import pytest
 from slowtrain.causes.startup.slow_startup import remainder
 from slowtrain.causes.transfer.small_copies import fix
 from slowtrain.model import Edit
-from slowtrain.script.fixes.models import keras_calls, model_settings, xla_steps
+from slowtrain.script.fixes.models import keras_calls, keras_models
 from slowtrain.script.text import edits
 from slowtrain.script.text.source_file import Source, parse_source
 
@@ -89,10 +89,10 @@ def test_a_fit(tmp_path: Path) -> None:
     plain, jit, no_jit, fewer, half = _results(
         tmp_path,
         FIT,
-        xla_steps.compile_steps_with_xla,
+        keras_models.compile_steps_with_xla,
         lambda s: keras_calls.disable_xla(s, _line(FIT, "compile")),
         lambda s: remainder.drop_remainder(s, _line(FIT, "model.fit")),
-        lambda s: model_settings.use_mixed_precision(s, "mixed_bfloat16"),
+        lambda s: keras_models.use_mixed_precision(s, "mixed_bfloat16"),
     )
     assert jit == pytest.approx(plain, rel=1e-4)
     assert no_jit == pytest.approx(plain, rel=1e-4)
@@ -117,8 +117,8 @@ def test_a_loop(tmp_path: Path) -> None:
         tmp_path,
         LOOP,
         lambda s: fix.prefetch_to_device(s, _line(LOOP, "for a, b in ds")),
-        xla_steps.compile_steps_with_xla,
-        lambda s: model_settings.use_mixed_precision(s, "mixed_bfloat16"),
+        keras_models.compile_steps_with_xla,
+        lambda s: keras_models.use_mixed_precision(s, "mixed_bfloat16"),
     )
     assert ahead[0] == pytest.approx(plain[0], rel=1e-6)
     assert jit[0] == pytest.approx(plain[0], rel=1e-4)

@@ -150,7 +150,7 @@ def print_proof(args: argparse.Namespace, proof: Proof, folder: Path, *, written
 
 def _git_apply_command(proof: Proof, patch: Path, *, back: bool) -> str:
     """The command that applies the patch, or with ``back`` reverts it, from any current folder."""
-    from slowtrain.verify.candidates import edited_files
+    from slowtrain.verify.measurement import edited_files
 
     top = edited_files.patch_root([one.path for one in proof.files], Path.cwd())
     return shlex.join(["git", "-C", str(top), "apply", *(["-R"] if back else []), str(patch.resolve())])

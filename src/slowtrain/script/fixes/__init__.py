@@ -1,7 +1,6 @@
 """Edits of a script that several causes share.
 
-elementwise   proves that a mapped function gives the same results for whole batches
-input         data sets, generators and loops that make their own batches
-models        Keras models, their calls and callbacks, embedding tables
-loops         statements moved out of loops, retracing, readbacks, loops rewritten over arrays
+input    data sets, generators and loops that make their own batches
+models   Keras models, their calls and batch sizes, table lookups
+loops    statements moved out of loops, periodic work, retracing, readbacks, loops rewritten over arrays
 """

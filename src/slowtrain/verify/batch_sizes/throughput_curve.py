@@ -149,18 +149,11 @@ class _KneeSearch:
             return self._first()
         points = [self._points[batch] for batch in sorted(self._points)]
         low, high, at = points[0].batch, points[-1].batch, find_knee(points)
-        if (
-            self._up
-            and self.limit is not None
-            and 2 * high > self.limit
-            and (at is None or high < at << DOUBLINGS_BEYOND_KNEE)
-        ):
+        wanted = self._up and (at is None or high < at << DOUBLINGS_BEYOND_KNEE)
+        if wanted and self.limit is not None and 2 * high > self.limit:
             self._close(2 * high, f"batch {2 * high:,} would not fit")
-        up = (
-            2 * high
-            if self._up and 2 * high <= self.most and (at is None or high < at << DOUBLINGS_BEYOND_KNEE)
-            else None
-        )
+            wanted = False
+        up = 2 * high if wanted and 2 * high <= self.most else None
         down = low // 2 if self._down and low > 1 and (at == low or low > self.sizing.own >> MAX_HALVINGS) else None
         return (down or up) if at == low else (up or down)
 

@@ -11,7 +11,7 @@ from slowtrain.model.answers.cure_proof import Attempt, ManualCure
 from slowtrain.number_text import format_count
 from slowtrain.script.properties import outside_effects
 from slowtrain.script.text.source_file import Source
-from slowtrain.verify.candidates.diagnosed_probe import DiagnosedProbe
+from slowtrain.verify.measurement.candidate_proof import DiagnosedProbe
 from slowtrain.verify.measurement.probe_process import Probe
 
 PROVEN_WITHOUT_EDIT = "measured on the running script without an edit: it must be written by hand"

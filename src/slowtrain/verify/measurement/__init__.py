@@ -1,1 +1,1 @@
-"""Processes in turns, their statistics and losses."""
+"""Pairs of processes, their statistics and losses, edited files, and the proof of candidates."""

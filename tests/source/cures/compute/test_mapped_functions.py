@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from slowtrain.script.fixes.models import vectorized_maps
+from slowtrain.script.fixes.models import table_lookups
 from slowtrain.script.text import edits
 from slowtrain.script.text.source_file import parse_source
 
@@ -39,7 +39,7 @@ def changed(text: str) -> str | None:
     source = parse_source("train.py", text)
     assert source is not None
     line = next(i for i, row in enumerate(text.splitlines(), 1) if "map_fn(" in row)
-    found = vectorized_maps.use_vectorized_map(source, line)
+    found = table_lookups.use_vectorized_map(source, line)
     return edits.edited_text(source, found) if found else None
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from slowtrain.script.fixes.models import keras_calls, xla_steps
+from slowtrain.script.fixes.models import keras_calls, keras_models
 from slowtrain.script.text import edits, source_file
 
 HEAD = "import tensorflow as tf\nfrom tensorflow import keras\n"
@@ -14,7 +14,7 @@ STEP = "def step(x):\n    with tf.GradientTape() as t: pass\n"
 def changed(text: str) -> str | None:
     parsed = source_file.parse_source("train.py", HEAD + text)
     assert parsed is not None
-    done = xla_steps.compile_steps_with_xla(parsed)
+    done = keras_models.compile_steps_with_xla(parsed)
     new = edits.edited_text(parsed, done)
     compile(new, "train.py", "exec")
     return new.removeprefix(HEAD) if done else None
@@ -38,11 +38,6 @@ def changed(text: str) -> str | None:
         ("m.compile('sgd', jit_compile=True)\n", None),
         ("m.compile(**settings)\n", None),
         ("import re\np = re.compile('x')\n", None),
-        (f"{STEP}fast = tf.function(step)\n", f"{STEP}fast = tf.function(step, jit_compile=True)\n"),
-        (
-            f"{STEP}fast = tf.function(func=step, jit_compile=None)\n",
-            f"{STEP}fast = tf.function(func=step, jit_compile=True)\n",
-        ),
         (f"@tf.function(jit_compile=False)\n{STEP}", f"@tf.function(jit_compile=True)\n{STEP}"),
         (f"@tf.function(jit_compile=True)\n{STEP}", None),
         (f"@tf.function(jit_compile=FAST)\n{STEP}", None),

@@ -94,12 +94,6 @@ class Agent:
 
 # The cure, the script before, and what it replaces by what.
 MADE: dict[str, tuple[Found, str, list[tuple[str, str]]]] = {
-    "behind a star": (rate, STARRED, [("self.rate)", "tf.constant(self.rate, tf.float32))")]),
-    "shapes of a method": (
-        traced_arguments.reduce_retracing,
-        WRAPPED,
-        [("tf.function(self._update)", "tf.function(self._update, reduce_retracing=True)")],
-    ),
     "train_step by another name": (
         functions.compiled_step,
         TRAIN_STEP,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from slowtrain.script.fixes.models import callback_intervals
+from slowtrain.script.fixes.loops import periodic_work
 from slowtrain.script.text import edits, source_file
 
 # Name: the script before (with HERE at the line that a run named), and after; None where nothing may be edited.
@@ -179,34 +179,6 @@ cb = tf.keras.callbacks.ModelCheckpoint(
 )
 """,
     ),
-    "lighter:ModelCheckpoint 4": (  # where it is written
-        """\
-SETTINGS = {"saving": {"filepath": "last.keras", "save_freq": 1}}
-def callbacks(settings):
-    kept = dict(settings["saving"])
-    return [ModelCheckpoint(kept.pop("filepath"), **kept)]
-callbacks(SETTINGS)
-""",
-        """\
-SETTINGS = {"saving": {"filepath": "last.keras", "save_freq": "epoch"}}
-def callbacks(settings):
-    kept = dict(settings["saving"])
-    return [ModelCheckpoint(kept.pop("filepath"), **kept)]
-callbacks(SETTINGS)
-""",
-    ),
-    "lighter:ModelCheckpoint 5": (  # another one asks for it
-        """\
-SAVING = {"save_freq": 1}
-cb = ModelCheckpoint("last.keras", **SAVING)
-every = SAVING["save_freq"]
-""",
-        """\
-SAVING = {"save_freq": 1}
-cb = ModelCheckpoint("last.keras", **{**SAVING, "save_freq": "epoch"})
-every = SAVING["save_freq"]
-""",
-    ),
     "lighter:ModelCheckpoint 6": (
         """\
 cb = ModelCheckpoint("last.keras", **{"save_freq": "epoch"})
@@ -238,26 +210,6 @@ cb = ModelCheckpoint("best.keras", save_best_only=True)
 """,
         None,
     ),
-    "rarer_lambda 1": (
-        """\
-cb = keras.callbacks.LambdaCallback(on_batch_end=lambda batch, logs: plot(logs["loss"]))
-""",
-        """\
-cb = keras.callbacks.LambdaCallback(on_batch_end=lambda batch, logs: (plot(logs["loss"])) if batch % 100 == 0 else None)
-""",
-    ),
-    "rarer_lambda 2": (
-        """\
-cb = keras.callbacks.LambdaCallback(on_epoch_end=lambda epoch, logs: plot(logs["loss"]))
-""",
-        None,
-    ),
-    "rarer_lambda 3": (
-        """\
-cb = keras.callbacks.LambdaCallback(on_batch_end=lambda b, logs: model.optimizer.learning_rate.assign(0.1))
-""",
-        None,
-    ),
 }
 
 
@@ -268,11 +220,9 @@ def test_edit(name: str) -> None:
     assert text is not None
     kind = name.split(maxsplit=1)[0]
     if kind == "rarer_hook":
-        found = callback_intervals.run_hook_less_often(text, "Watch", "on_train_batch_end")
-    elif kind == "rarer_lambda":
-        found = callback_intervals.run_lambda_less_often(text)
+        found = periodic_work.run_hook_less_often(text, "Watch", "on_train_batch_end")
     else:
-        found = callback_intervals.make_callbacks_lighter(text, kind.partition(":")[2])
+        found = periodic_work.make_callbacks_lighter(text, kind.partition(":")[2])
     assert (edits.edited_text(text, found) if found else None) == after
 
 
@@ -283,7 +233,7 @@ def test_callbacks_that_look_at_batches_are_seen() -> None:
     )
     others = "cb = ModelCheckpoint(path, save_freq='epoch')", "cb = EarlyStopping()"
     seen = [
-        callback_intervals.observes_batches(text)
+        periodic_work.observes_batches(text)
         for one in (*looks, *others)
         if (text := source_file.parse_source("a.py", one))
     ]

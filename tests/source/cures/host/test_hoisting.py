@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from slowtrain.script.fixes.loops import hoisted_statements
+from slowtrain.script.fixes.loops import moved_statements
 from slowtrain.script.text import edits, source_file
 
 # Name: the script before (with HERE at the line that a run named), and after; None where nothing may be edited.
@@ -196,63 +196,6 @@ model.fit(x, y)  # HERE
 """,
         None,
     ),
-    "hoist_traced_function 1": (
-        """\
-import tensorflow as tf
-for epoch in range(3):
-    @tf.function  # HERE
-    def step(x, y):
-        return model(x) - y
-
-    for x, y in ds:
-        step(x, y)
-""",
-        """\
-import tensorflow as tf
-@tf.function  # HERE
-def step(x, y):
-    return model(x) - y
-
-for epoch in range(3):
-    for x, y in ds:
-        step(x, y)
-""",
-    ),
-    "hoist_traced_function 2": (
-        """\
-import tensorflow as tf
-for x, y in ds:
-    step = tf.function(train_step)  # HERE
-    loss = step(x, y)
-""",
-        """\
-import tensorflow as tf
-step = tf.function(train_step)  # HERE
-for x, y in ds:
-    loss = step(x, y)
-""",
-    ),
-    "hoist_traced_function 3": (
-        """\
-import tensorflow as tf
-for x, y in ds:
-    step = tf.function(lambda a: model(a) * y)  # HERE
-    loss = step(x)
-""",
-        None,
-    ),
-    "hoist_traced_function 4": (
-        """\
-import tensorflow as tf
-for k in range(3):
-    model = build()
-    @tf.function  # HERE
-    def step(x, y):
-        return model(x) - y
-    step(a, b)
-""",
-        None,
-    ),
     "assign_learning_rate 1": (
         """\
 model.compile(keras.optimizers.SGD(0.1), "mse")
@@ -322,5 +265,5 @@ def test_edit(name: str) -> None:
     before, after = CASES[name]
     text = source_file.parse_source("train.py", before)
     assert text is not None
-    found = getattr(hoisted_statements, name.split(maxsplit=1)[0])(text, line(before))
+    found = getattr(moved_statements, name.split(maxsplit=1)[0])(text, line(before))
     assert (edits.edited_text(text, found) if found else None) == after

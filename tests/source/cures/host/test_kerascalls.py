@@ -74,16 +74,6 @@ model.fit(ds.repeat(), steps_per_epoch=STEPS)
 """,
         None,
     ),
-    "run_several_steps_per_call 9": (
-        """\
-model.compile("adam", "mse")  # HERE
-model.fit(ds.repeat(), steps_per_epoch=120)
-""",
-        """\
-model.compile("adam", "mse", steps_per_execution=40)  # HERE
-model.fit(ds.repeat(), steps_per_epoch=120)
-""",
-    ),
     "run_several_steps_per_call 10": (
         """\
 model.compile("adam", "mse")  # HERE
@@ -228,22 +218,6 @@ model.fit(ds, steps_per_epoch=len(x), epochs=2)  # HERE
 BATCH = 32
 ds = Dataset.from_tensor_slices(x).repeat().batch(BATCH)
 model.fit(ds, steps_per_epoch=len(x) // BATCH, epochs=2)  # HERE
-""",
-    ),
-    "count_steps_in_batches 2": (
-        """\
-def gen(b=64):
-    while True:
-        for k in range(0, 6400, b):
-            yield x[k:k + b], y[k:k + b]
-model.fit(gen(), steps_per_epoch=x.shape[0])  # HERE
-""",
-        """\
-def gen(b=64):
-    while True:
-        for k in range(0, 6400, b):
-            yield x[k:k + b], y[k:k + b]
-model.fit(gen(), steps_per_epoch=x.shape[0] // 64)  # HERE
 """,
     ),
     "count_steps_in_batches 3": (

@@ -15,8 +15,6 @@ STORE = (
 )
 GUARDS = {
     "n % 50 == 0": "n % 500 == 0",
-    "not n % 50": "not n % 500",
-    "n and n % 50 == 0": "n and n % 500 == 0",
     "n % EVERY == 0": "n % (10 * EVERY) == 0",
     "n % args.every == 0": "n % (10 * args.every) == 0",
 }

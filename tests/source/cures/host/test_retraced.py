@@ -186,24 +186,6 @@ class Trainer:
             self.step(x, tf.constant(0.1 / (n + 1), tf.float32))
 """,
     ),
-    "as_tensors:lr=float 5": (
-        """\
-import tensorflow as tf
-def train(x, lr):  # HERE
-    return lr * tf.reduce_sum(x)
-fast = tf.function(train)
-for n, x in enumerate(ds):
-    fast(x, 0.1 / (n + 1))
-""",
-        """\
-import tensorflow as tf
-def train(x, lr):  # HERE
-    return lr * tf.reduce_sum(x)
-fast = tf.function(train)
-for n, x in enumerate(ds):
-    fast(x, tf.constant(0.1 / (n + 1), tf.float32))
-""",
-    ),
     "as_tensors:lr=float 6": (
         """\
 import tensorflow as tf
@@ -244,42 +226,6 @@ def step(x, lr):
 step(x, tf.constant(0.1, tf.float32))
 """,
     ),
-    "as_tensors:beta=float 1": (
-        """\
-import tensorflow as tf
-@tf.function  # HERE
-def step(x, beta):
-    return beta * tf.reduce_sum(x)
-for epoch in range(9):
-    weights = schedule.at(epoch)
-    step(x, **weights)
-""",
-        """\
-import tensorflow as tf
-@tf.function  # HERE
-def step(x, beta):
-    return beta * tf.reduce_sum(x)
-for epoch in range(9):
-    weights = schedule.at(epoch)
-    step(x, **{**weights, "beta": tf.constant(weights["beta"], tf.float32)})
-""",
-    ),
-    "as_tensors:beta=float,bits=float 1": (
-        """\
-import tensorflow as tf
-@tf.function  # HERE
-def step(x, beta, bits):
-    return beta * tf.maximum(x, bits)
-step(x, **self.weights)
-""",
-        """\
-import tensorflow as tf
-@tf.function  # HERE
-def step(x, beta, bits):
-    return beta * tf.maximum(x, bits)
-step(x, **{**self.weights, **{key: tf.constant(self.weights[key], tf.float32) for key in ("beta", "bits")}})
-""",
-    ),
     "as_tensors:beta=float 2": (  # it may come from the default
         """\
 import tensorflow as tf
@@ -299,32 +245,6 @@ def step(x, beta):
 step(**inputs, **weights)
 """,
         None,
-    ),
-    "as_tensors:tau=float 1": (
-        """\
-import tensorflow as tf
-class Coder:
-    def relax(self, logits, tau):
-        return tf.nn.softmax((logits + 1.0) / tau)
-    @tf.function  # HERE
-    def update(self, x, tau):
-        return self.relax(x, tau)
-    def train(self):
-        for step in range(9):
-            self.update(x, self.schedule(step))
-""",
-        """\
-import tensorflow as tf
-class Coder:
-    def relax(self, logits, tau):
-        return tf.nn.softmax((logits + 1.0) / tau)
-    @tf.function  # HERE
-    def update(self, x, tau):
-        return self.relax(x, tau)
-    def train(self):
-        for step in range(9):
-            self.update(x, tf.constant(self.schedule(step), tf.float32))
-""",
     ),
     "as_tensors:tau=float 2": (  # the function that it is handed to wants a number
         """\
@@ -353,20 +273,6 @@ def step(ids, y):
         """\
 import tensorflow as tf
 @tf.function(reduce_retracing=True)  # HERE
-def step(ids, y):
-    return loss(y, model(ids))
-""",
-    ),
-    "reduced 2": (
-        """\
-import tensorflow as tf
-@tf.function(autograph=False)  # HERE
-def step(ids, y):
-    return loss(y, model(ids))
-""",
-        """\
-import tensorflow as tf
-@tf.function(autograph=False, reduce_retracing=True)  # HERE
 def step(ids, y):
     return loss(y, model(ids))
 """,

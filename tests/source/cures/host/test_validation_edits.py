@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from slowtrain.script.fixes.loops import periodic_work
 from slowtrain.script.fixes.models import keras_calls
 from slowtrain.script.text import edits, source_file
 
@@ -94,7 +95,7 @@ def test_turns(name: str) -> None:
     text = source_file.parse_source("train.py", script)
     assert text is not None
     line = next(i for i, row in enumerate(script.splitlines(), 1) if "test()" in row)
-    found = keras_calls.enlarge_modulus(text, line, 6)
+    found = periodic_work.enlarge_modulus(text, line, 6)
     assert bool(found) == (part is not None)
     if part is not None:
         assert part in edits.edited_text(text, found)

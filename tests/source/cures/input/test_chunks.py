@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from slowtrain.script.fixes.input import batched_generators
+from slowtrain.script.fixes.input import generator_edits
 from slowtrain.script.text import edits
 from slowtrain.script.text.source_file import parse_source
 
@@ -77,7 +77,7 @@ def changed(text: str) -> str | None:
     source = parse_source("train.py", HEAD + text)
     assert source is not None
     line = next(i for i, row in enumerate(source.text.splitlines(), 1) if "from_generator" in row)
-    found = batched_generators.yield_batches(source, line)
+    found = generator_edits.yield_batches(source, line)
     return edits.edited_text(source, found) if found else None
 
 

@@ -71,24 +71,16 @@ KIND = """class Kind:
 STATISTICS = f"table = {ROWS}\nmean, std = table.mean(0), table.std(0)\n"
 
 SAME = {
+    "as many as there are names": Case(ROWS, "def f(x):\n    return x / len(NAMES)", (1,), (1,), "NAMES = [1, 2]"),
     "arithmetic with numbers": Case(ROWS, "def f(x):\n    return (x - 1.5) / 255.0 ** 2"),
     "a constant of the file": Case(ROWS, "def f(x):\n    return -x * SCALE", setup="SCALE = -1 / 3"),
     "statistics of columns": Case(PAIRS, "def f(x, y):\n    return (x - mean) / std, y", (1, 0), (1, 0), STATISTICS),
     "functions of numbers": Case(
         ROWS, "def f(x):\n    x = tf.math.log1p(x)\n    return tf.nn.relu(tf.cast(x, tf.float64))"
     ),
-    "two values of one shape": Case(
-        PAIRS.replace("np.arange(10)", ROWS), "def f(x, y):\n    return tf.where(x > y, x, y * 2)", (1, 1), (1,)
-    ),
-    "the last axis": Case(ROWS, "def f(x):\n    return tf.reduce_sum(x, axis=-1), tf.nn.softmax(x)", (1,), (0, 1)),
-    "the first axis of a row": Case(ROWS, "def f(x):\n    return tf.reduce_max(x, axis=0)", (1,), (0,)),
     "as many numbers as there are": Case(
         PICTURES, "def f(x):\n    return x + tf.ones(shape=tf.shape(x)) * 2.0", (3,), (3,)
     ),
-    "parts of a row": Case(ROWS, "def f(x):\n    return x[:2], x[2]", (1,), (1, 0)),
-    "a part of the last axis": Case(PICTURES, "def f(x):\n    return x[..., :1] * 2", (3,), (3,)),
-    "a corner of a picture": Case(PICTURES, "def f(x):\n    return x[1:3, :2, 0]", (3,), (2,)),
-    "a new axis at the end": Case(ROWS, "def f(x):\n    return x[..., tf.newaxis]", (1,), (2,)),
     "columns of a line": Case(
         LINES,
         "def f(line):\n    c = tf.io.decode_csv(line, [[0.0]] * 3)\n    return tf.stack(c[:-1]), c[-1]",
@@ -101,7 +93,6 @@ SAME = {
         (0,),
         (0, 0),
     ),
-    "as many as there are names": Case(ROWS, "def f(x):\n    return x / len(NAMES)", (1,), (1,), "NAMES = [1, 2]"),
     "columns of a line by the names of a list": Case(
         LINES,
         "def f(line):\n    d = dict(zip(NAMES, tf.io.decode_csv(line, [[0.0]] * 3)))\n    y = d.pop('c')\n"
@@ -111,74 +102,14 @@ SAME = {
         "NAMES = ['a', 'b', 'c']",
     ),
     "a lambda with a star": Case(f"(*{ROWS}.T,)", "f = None", (0, 0, 0), (1, 0), ""),
-    "examples": Case(
-        "[example(i) for i in range(10)]",
-        "def f(e):\n    p = tf.io.parse_single_example(e, spec)\n    return p['x'] * 2, p['y']",
-        (0,),
-        (1, 0),
-        EXAMPLES,
-    ),
-    "examples, a part taken out": Case(
-        "[example(i) for i in range(10)]",
-        "def f(e):\n    p = tf.io.parse_single_example(e, spec)\n    y = p.pop('y')\n    return p, tf.one_hot(y, 10)",
-        (0,),
-        (1, 1),
-        EXAMPLES,
-    ),
-    "raw bytes": Case(
-        "[bytes([i, 1, 2, 3]) for i in range(10)]",
-        "def f(b):\n    x = tf.io.decode_raw(b, tf.uint8)\n    return tf.cast(tf.reshape(x, (2, 2)), tf.float32)",
-        (0,),
-        (2,),
-    ),
     "pictures": Case(
         PICTURES,
         "def f(x):\n    x = tf.image.resize(x, (3, 3))\n    return tf.image.per_image_standardization(x)",
         (3,),
         (3,),
     ),
-    "a function that it calls": Case(
-        ROWS, "def inner(v, by=2.0):\n    return v * by\ndef f(x):\n    return inner(x, by=3.0) + inner(x)", (1,), (1,)
-    ),
-    "a method, parts of a dictionary": Case(NUMBERS, KIND.format(more=""), (0, 0, 0), (0, 0, 0), mapped="Kind().f"),
-    "a method of an object with a name": Case(
-        NUMBERS, KIND.format(more="") + "kind = Kind()", (0, 0, 0), (0, 0, 0), mapped="kind.f"
-    ),
-    "a method, numbers that it was made with": Case(
-        NUMBERS, KIND.format(more=" * self.by"), (0, 0, 0), (0, 0, 0), mapped="Kind().f"
-    ),
-    "rows of a dictionary": Case(GROUPS, "def f(x, y):\n    return x['a'][:2] + x['b'][1:], y", (1, 1, 1), (1, 1)),
-    "tuples in a tuple": Case(
-        f"(({ROWS}, {ROWS} * 2), {ROWS})",
-        "def f(x, y):\n    a, b = x\n    return tf.stack([a, b]), y",
-        (1, 1, 1),
-        (2, 1),
-    ),
-    "the first rows of a table": Case(PICTURES, "def f(x):\n    return x[:4], x[4:, 0]", (3,), (3, 2)),
-    "parts of rows of two data sets": Case(
-        ROWS, "def f(x):\n    return x[:2]\nother = tf.data.Dataset.from_tensors(np.ones(3)).map(f)", (1,), (1,)
-    ),
     "a layer that scales": Case(
         ROWS, "def f(x):\n    return scale(x)", (1,), (1,), "scale = keras.layers.Rescaling(1 / 255)\n"
-    ),
-    "features that are put in one by one": Case(
-        "[example(float(i)) for i in range(10)]",
-        "def f(r):\n    row = tf.io.parse_single_example(r, SPEC)\n"
-        "    return {'n': tf.stack([row[f'n_{i}'] for i in range(COUNT)], axis=-1), 'x': row['x']}, row['y']",
-        (0,),
-        (1, 1, 0),
-        FILLED,
-    ),
-    "features by a loop": Case(
-        "[example(float(i)) for i in range(10)]",
-        "def f(r):\n    row = tf.io.parse_single_example(r, SPEC)\n"
-        "    return {k: row[k] * 2.0 for k in NAMES}, row['y']",
-        (0,),
-        (0, 0, 0),
-        FILLED
-        + "NAMES = ['n_0', 'n_1']\nfor k in range(3):\n    SPEC[f'z_{k:02d}'] = SPEC['n_0']\n".replace(
-            "SPEC['n_0']", "tf.io.FixedLenFeature([], tf.float32, 0.0)"
-        ),
     ),
 }
 

@@ -35,50 +35,6 @@ for epoch in range(16):
     print(f"epoch {epoch} mean {np.mean(seen):.4f} worst {max(seen):.4f}")
 """,
     ),
-    "a list over epochs": (
-        """\
-import tensorflow as tf
-losses = []
-for epoch in range(3):
-    for x, y in ds:
-        loss = step(x, y)
-        losses.append(loss.numpy())  # HERE
-    print("epoch", epoch)
-plt.plot(losses)
-""",
-        """\
-import tensorflow as tf
-losses = []
-for epoch in range(3):
-    for x, y in ds:
-        loss = step(x, y)
-        losses.append(loss)  # HERE
-    print("epoch", epoch)
-losses = [value.numpy() for value in losses]
-plt.plot(losses)
-""",
-    ),
-    "a list read after each epoch": (
-        """\
-import tensorflow as tf
-losses = []
-for epoch in range(3):
-    for x, y in ds:
-        loss = step(x, y)
-        losses.append(float(loss))  # HERE
-    print("epoch", epoch, np.mean(losses))
-""",
-        """\
-import tensorflow as tf
-losses = []
-for epoch in range(3):
-    for x, y in ds:
-        loss = step(x, y)
-        losses.append(loss)  # HERE
-    losses = tf.reshape(tf.stack(losses), [-1]).numpy().tolist() if losses else []
-    print("epoch", epoch, np.mean(losses))
-""",
-    ),
     "a print": (
         """\
 import tensorflow as tf

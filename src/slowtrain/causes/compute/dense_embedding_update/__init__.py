@@ -10,7 +10,7 @@ from slowtrain.causes import Cause
 from slowtrain.model import Category, Edit, Effect, Evidence, Place, Prescription, Signal
 from slowtrain.number_text import format_number
 from slowtrain.profile import framework_names
-from slowtrain.script.fixes.models import model_settings, table_lookups
+from slowtrain.script.fixes.models import keras_models, table_lookups
 from slowtrain.script.lint_rules.compute import handwritten_ops as spotted
 from slowtrain.script.locations import source_locations
 from slowtrain.script.locations.recorded_sources import edit_project
@@ -101,7 +101,7 @@ class DenseEmbeddingUpdate(Cause[WholeTableOps]):
 
     def cures(self, trace: Trace, finding: WholeTableOps) -> Iterable[Prescription]:
         lookup = Prescription("edit", Effect.EQUIVALENT, LOOKUP_CURE, edits=finding.lookup_edits)
-        edits = edit_project(trace, model_settings.use_lazy_adam)
+        edits = edit_project(trace, keras_models.use_lazy_adam)
         lazy = Prescription("edit", Effect.CHANGES_TRAINING, LAZY_OPTIMIZER_CURE, edits=edits)
         # If the optimizer's own ops take little, the work on the whole table before the lookup takes the rest.
         if finding.lookup_edits or finding.optimizer_share < MIN_OPTIMIZER_SHARE:

@@ -11,7 +11,7 @@ from slowtrain.columns.device import Device
 from slowtrain.model import Category, Effect, Evidence, Place, Prescription, Signal
 from slowtrain.number_text import format_number
 from slowtrain.profile import device_activity, framework_names
-from slowtrain.script.fixes.models import model_settings
+from slowtrain.script.fixes.models import keras_models
 from slowtrain.script.locations.recorded_sources import edit_project
 from slowtrain.trace import Trace
 from slowtrain.trace.signals.device import tensor_cores
@@ -121,11 +121,11 @@ class FullPrecision(Cause[WideMatrixWork]):
             on = "switch TF32 on: tf.config.experimental.enable_tensor_float_32_execution(True)"
             if trace.on_jax:
                 on = 'switch TF32 on: jax.config.update("jax_default_matmul_precision", "default")'
-            switched = edit_project(trace, model_settings.allow_tensor_float)
+            switched = edit_project(trace, keras_models.allow_tensor_float)
             yield Prescription("edit" if switched else "setting", Effect.EQUIVALENT, on, edits=switched)
         format_ = "mixed_bfloat16" if card is not None and card.capability >= (8, 0) else "mixed_float16"
         says = f'keras.mixed_precision.set_global_policy("{format_}") before the model is built'
-        done = edit_project(trace, lambda text: model_settings.use_mixed_precision(text, format_))
+        done = edit_project(trace, lambda text: keras_models.use_mixed_precision(text, format_))
         policy = "mixed-precision" if format_ == "mixed_float16" else None
         yield Prescription("edit", Effect.CHANGES_TRAINING, says, edits=done, treatment=policy)
 

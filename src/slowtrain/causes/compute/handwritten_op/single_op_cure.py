@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from slowtrain.model import Effect, Place, Prescription
-from slowtrain.script.fixes.models import vectorized_maps
+from slowtrain.script.fixes.models import table_lookups
 from slowtrain.script.locations.edits import recorded_edits
-from slowtrain.script.locations.recorded_sources import recorded_source
 from slowtrain.trace import Trace
 
 MIN_SIMILAR_OPS = 60  # similar ops from one line; starting fewer takes too little time to matter
@@ -21,15 +20,7 @@ LOOP_SPREAD = (0.5, 1.3)
 
 def single_op_cures(trace: Trace, where: Sequence[Place]) -> Iterable[Prescription]:
     """One op in place of the loop, with an edit if the loop is one that can be rewritten."""
-    edits = recorded_edits.first_applicable(trace, where, vectorized_maps.use_vectorized_map)
-    says = "run all iterations of the loop at once with tf.vectorized_map" if edits else _advice(trace, where)
+    edits = recorded_edits.first_applicable(trace, where, table_lookups.use_vectorized_map)
+    one_op = "replace the loop by the one op (conv2d, einsum, batched matmul, gather)"
+    says = "run all iterations of the loop at once with tf.vectorized_map" if edits else one_op
     yield Prescription("edit", Effect.EQUIVALENT, says, edits=edits)
-
-
-def _advice(trace: Trace, where: Sequence[Place]) -> str:
-    """What a person can do."""
-    for place in where:
-        source = recorded_source(trace, place.file)
-        if source is not None and (says := vectorized_maps.many_outputs_advice(source, place.line)):
-            return says
-    return "replace the loop by the one op (conv2d, einsum, batched matmul, gather)"

@@ -12,7 +12,7 @@ from slowtrain.columns.device import Device, DirectionCopies
 from slowtrain.model import Category, Effect, Evidence, Place, Prescription, Signal
 from slowtrain.number_text import format_number
 from slowtrain.profile import framework_names, host_reasons
-from slowtrain.script.fixes.models import model_settings
+from slowtrain.script.fixes.models import keras_models
 from slowtrain.script.locations import line_roles
 from slowtrain.script.locations.edits import recorded_edits
 from slowtrain.script.locations.recorded_sources import edit_project, recorded_source
@@ -96,7 +96,7 @@ class HostPlacedOps(Cause[HostPlacedFinding]):
         return [Drop(drops, 0.0, (0.5, 1.3))]
 
     def cures(self, trace: Trace, finding: HostPlacedFinding) -> Iterable[Prescription]:
-        moved = edit_project(trace, model_settings.remove_cpu_device)
+        moved = edit_project(trace, keras_models.remove_cpu_device)
         if moved:
             says = 'remove tf.device("/CPU:0") around the training: with tf.device(None) TensorFlow places the ops'
             yield Prescription("edit", Effect.EQUIVALENT, says, edits=moved)

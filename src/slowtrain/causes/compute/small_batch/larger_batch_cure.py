@@ -44,7 +44,7 @@ def larger_batch_cures(
     if trace.steps.source == "fit" and not trace.on_jax:
         places = [e.place for e in trace.events_of("compile") if e.place is not None]
         several = recorded_edits.first_applicable(trace, places, keras_calls.run_several_steps_per_call)
-        says = f"compile(steps_per_execution={keras_calls.MAX_STEPS_PER_CALL}): the same updates with fewer calls"
+        says = f"compile(steps_per_execution={keras_calls.STEPS_PER_CALL}): the same updates with fewer calls"
         yield Prescription("setting", Effect.EXACT, says, edits=several)
 
 

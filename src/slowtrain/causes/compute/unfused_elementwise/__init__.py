@@ -8,7 +8,7 @@ from slowtrain.causes import Cause, launch_overhead
 from slowtrain.causes.compute.unfused_elementwise.device_chains import ElementwiseKernels, find_elementwise_kernels
 from slowtrain.causes.compute.unfused_elementwise.host_ops import LongHostOps, find_long_host_ops
 from slowtrain.model import Effect, Evidence, Prescription, Signal
-from slowtrain.script.fixes.models import xla_steps
+from slowtrain.script.fixes.models import keras_models
 from slowtrain.script.locations.recorded_sources import edit_project
 from slowtrain.trace import Trace
 from slowtrain.whatif import Remedy
@@ -41,7 +41,7 @@ class UnfusedElementwise(Cause[UnfusedElementwiseFinding]):
             says = "put @jax.jit on the function that calls them, so that XLA compiles the chains as a whole"
             yield Prescription("edit", Effect.EQUIVALENT, says)
             return
-        edits = edit_project(trace, xla_steps.compile_steps_with_xla)
+        edits = edit_project(trace, keras_models.compile_steps_with_xla)
         where = (
             "compile(..., jit_compile=True)"
             if launch_overhead.is_keras_step(trace)

@@ -11,7 +11,7 @@ from slowtrain.columns.device import Device
 from slowtrain.model import Category, Effect, Evidence, Place, Prescription, Signal
 from slowtrain.number_text import format_number
 from slowtrain.profile import framework_names
-from slowtrain.script.fixes.models import model_settings
+from slowtrain.script.fixes.models import keras_models
 from slowtrain.script.locations.recorded_sources import recorded_source
 from slowtrain.trace import Trace
 from slowtrain.trace.signals.device import tensor_cores
@@ -93,7 +93,7 @@ class UnfusedRnn(Cause[RecurrentLoops]):
     def cures(self, trace: Trace, finding: RecurrentLoops) -> Iterable[Prescription]:
         for place, setting in finding.settings[:1]:
             source = recorded_source(trace, place.file)
-            edits, same = model_settings.use_fused_rnn(source, place.line) if source is not None else ((), False)
+            edits, same = keras_models.use_fused_rnn(source, place.line) if source is not None else ((), False)
             effect = Effect.EQUIVALENT if same else Effect.CHANGES_TRAINING
             yield Prescription("edit", effect, f"remove {setting}, which cuDNN does not support", edits=edits)
         defaults = "keep the layer's default settings: tanh, sigmoid, no recurrent_dropout, no unroll, biases"

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterable
 
 from slowtrain.model import Effect, Prescription, Spot
-from slowtrain.script.fixes.models import model_settings
+from slowtrain.script.fixes.models import keras_models
 from slowtrain.script.interpreter.engine import queries
 from slowtrain.script.lint_rules.compute import recurrent_layers
 from slowtrain.script.navigation import call_index, name_bindings, node_lookup
@@ -24,11 +24,11 @@ def find_spots(source: Source) -> Iterable[Spot]:
     for call in call_index.index_of(source).called("LSTM", "GRU"):
         if not name_bindings.qualified_name(source, call.func).startswith("keras.layers."):
             continue
-        setting = model_settings.unfused_setting(call)
+        setting = keras_models.unfused_setting(call)
         if setting is not None:
             seen.add(call)
         if setting is not None and not (setting.arg == "unroll" and _has_short_sequences(source)):
-            changed, same = model_settings.use_fused_rnn(source, edits.node_end(call.func)[0])
+            changed, same = keras_models.use_fused_rnn(source, edits.node_end(call.func)[0])
             text = f"{setting.arg}={ast.unparse(setting.value)}"
             effect = Effect.EQUIVALENT if same else Effect.CHANGES_TRAINING
             cure = Prescription("edit", effect, f"remove {text}, which cuDNN does not support", edits=changed)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 
 from slowtrain.model import Edit
-from slowtrain.script.fixes.loops import function_extraction
+from slowtrain.script.fixes.loops import moved_statements
 from slowtrain.script.navigation import call_index, node_lookup, scope_names
 from slowtrain.script.pipelines import dataset_chains
 from slowtrain.script.text import edits, syntax_tree
@@ -45,7 +45,7 @@ def rebase_dataset(source: Source, line: int) -> tuple[list[Edit], bool]:
     if not behind or not _has_no_other_use(source, statement, target, behind):
         return [], False
     usual = target.attr if isinstance(target, ast.Attribute) else whole
-    name = function_extraction.free_name(source, f"this_{usual}", f"this_turns_{usual}")
+    name = moved_statements.free_name(source, f"this_{usual}", f"this_turns_{usual}")
     renamed = [
         edits.replace_node(source, n, name) for n in (target, *behind) if isinstance(n, (ast.Name, ast.Attribute))
     ]

@@ -13,7 +13,7 @@ from slowtrain.columns.arrays import median_value
 from slowtrain.columns.spans import Event, Spans
 from slowtrain.model import Category, Edit, Effect, Evidence, Place, Prescription, Signal
 from slowtrain.number_text import format_number
-from slowtrain.script.fixes.loops import hoisted_statements
+from slowtrain.script.fixes.loops import moved_statements
 from slowtrain.script.locations import source_locations
 from slowtrain.script.locations.edits import recorded_edits
 from slowtrain.script.text.source_file import Source
@@ -81,8 +81,7 @@ class CompileInLoop(Cause[RebuildFinding]):
         moved = _first_edits(
             trace,
             places,
-            hoisted_statements.assign_learning_rate,
-            hoisted_statements.hoist_traced_function,
+            moved_statements.assign_learning_rate,
             optimizer_reset.reset_optimizer,
             function_factories.remember_function,
         )

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from slowtrain.causes.host.compile_in_loop import model_hoisting, optimizer_reset
 from slowtrain.model import Edit
-from slowtrain.script.fixes.loops import function_extraction
+from slowtrain.script.fixes.loops import moved_statements
 from slowtrain.script.fixes.loops.traced_arguments import graph_function
 from slowtrain.script.navigation import call_index, node_lookup, scope_names
 from slowtrain.script.properties import graph_obstacles
@@ -29,7 +29,7 @@ def remember_function(source: Source, line: int) -> list[Edit]:
     if (
         made is None
         or graph_obstacles.outside_obstacle(source, made) is not None
-        or function_extraction.edits_cross_strings([made])
+        or moved_statements.edits_cross_strings([made])
     ):
         return []
     if not graph_obstacles.is_graph_function(source, made):
@@ -94,10 +94,10 @@ def _rate_dependent_edits(source: Source, holder: ast.FunctionDef, made: ast.Fun
         edits.ensure_import(source, name, short) for name, short in (("functools", "functools"), ("numpy", "np"))
     ]
     (cache, first), (numpy, second) = importing
-    maker = function_extraction.free_name(source, f"make_{made.name.lstrip('_')}")
+    maker = moved_statements.free_name(source, f"make_{made.name.lstrip('_')}")
     rest = [f"{k.arg}={edits.node_text(source, k.value)}" for k in new.keywords if k.value is not rate]
     opened = f"{edits.node_text(source, new.func)}({', '.join(['learning_rate=0.0', *rest])})"
-    inner = [f"{tuned.id} = {opened}", "", *function_extraction.statement_lines(rows, made)]
+    inner = [f"{tuned.id} = {opened}", "", *moved_statements.statement_lines(rows, made)]
     head, results = f"{maker}({', '.join(given)})", f"{tuned.id}, {made.name}"
     call = [
         f"{results} = {head}",
@@ -176,10 +176,10 @@ def _extraction_edits(source: Source, holder: ast.FunctionDef, made: ast.Functio
     if column.strip() or not unit:
         return []
     name, importing = edits.ensure_import(source, "functools", "functools")
-    maker = function_extraction.free_name(source, f"make_{made.name.lstrip('_')}")
+    maker = moved_statements.free_name(source, f"make_{made.name.lstrip('_')}")
     results = ", ".join([*sorted(own), made.name])
-    inner = [row for one in sums for row in function_extraction.statement_lines(rows, one)] + [""] * bool(sums)
-    inner += function_extraction.statement_lines(rows, made)
+    inner = [row for one in sums for row in moved_statements.statement_lines(rows, one)] + [""] * bool(sums)
+    inner += moved_statements.statement_lines(rows, made)
     head = f"{maker}({', '.join(given)})"
     call = [f"{results} = {head}", *(f"{one}.reset_state()" for one in sorted(own))]
     return [
@@ -188,7 +188,7 @@ def _extraction_edits(source: Source, holder: ast.FunctionDef, made: ast.Functio
         *(_statement_removal(source, rows, one) for one in sums),
         Edit(
             source.file,
-            (function_extraction.first_statement_line(made), 0),
+            (moved_statements.first_statement_line(made), 0),
             edits.node_end(made),
             "\n".join(f"{column}{row}" for row in call),
         ),
@@ -208,7 +208,7 @@ def _cached_maker_edit(
     """Inserts the cached function before ``anchor``. ``head`` is its name and its parameters."""
     text = [f"@{module}.{CACHE_OF_ONE}", f"def {head}:", *(f"{unit}{row}" if row else "" for row in inner)]
     text += ["", f"{unit}return {results}", "", "", ""]
-    return edits.insert_text(source, (function_extraction.first_statement_line(anchor), 0), "\n".join(text))
+    return edits.insert_text(source, (moved_statements.first_statement_line(anchor), 0), "\n".join(text))
 
 
 def _statement_removal(source: Source, rows: list[str], one: ast.stmt) -> Edit:

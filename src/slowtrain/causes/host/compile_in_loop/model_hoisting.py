@@ -6,7 +6,7 @@ import ast
 from dataclasses import dataclass
 
 from slowtrain.model import Edit
-from slowtrain.script.fixes.loops import function_extraction
+from slowtrain.script.fixes.loops import moved_statements
 from slowtrain.script.navigation import node_lookup, scope_names
 from slowtrain.script.properties import graph_obstacles
 from slowtrain.script.text import edits, syntax_tree
@@ -131,7 +131,7 @@ def _may_hoist(source: Source, loop: ast.For | ast.While, found: LoopParts) -> b
         if len(binders) != 1 or name in others:
             return False
     for one in hoisted:
-        if _names_read(source, one) & (turns - own) or function_extraction.edits_cross_strings([one]):
+        if _names_read(source, one) & (turns - own) or moved_statements.edits_cross_strings([one]):
             return False
     if any(isinstance(n, (ast.Attribute, ast.Name)) and _name_in(n) in FORBIDDEN_NAMES for n in syntax_tree.walk(loop)):
         return False
@@ -180,12 +180,12 @@ def _hoisting_edits(source: Source, loop: ast.For | ast.While, found: LoopParts)
     indent = rows[loop.lineno - 1][: loop.col_offset]
     name = scope_names.dotted_name(found.model.targets[0])
     tuned = scope_names.dotted_name(found.optimizer.targets[0]) if found.optimizer is not None else f"{name}.optimizer"
-    start = function_extraction.free_name(source, "start_state", "optimizer_start")
+    start = moved_statements.free_name(source, "start_state", "optimizer_start")
     known = [found.model, found.optimizer, found.compiled, *found.functions]
     hoisted = sorted((one for one in known if one is not None), key=lambda n: n.lineno)
     if indent.strip() or any(rows[one.lineno - 1][: one.col_offset].strip() for one in hoisted):
         return []
-    before = [row for one in hoisted for row in function_extraction.statement_lines(rows, one)]
+    before = [row for one in hoisted for row in moved_statements.statement_lines(rows, one)]
     before += [f"{tuned}.build({name}.trainable_variables)", f"{start} = [v.numpy() for v in {tuned}.variables]"]
     anew = (
         []

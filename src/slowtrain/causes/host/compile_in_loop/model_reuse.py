@@ -6,7 +6,7 @@ import ast
 
 from slowtrain.causes.host.compile_in_loop import model_hoisting
 from slowtrain.model import Edit
-from slowtrain.script.fixes.loops import function_extraction
+from slowtrain.script.fixes.loops import moved_statements
 from slowtrain.script.navigation import call_index, class_members, node_lookup, scope_names
 from slowtrain.script.text import edits, syntax_tree
 from slowtrain.script.text.source_file import Source
@@ -158,13 +158,13 @@ def _reuse_edits(source: Source, function: ast.FunctionDef, built: list[ast.stmt
     indent = rows[first.lineno - 1][: first.col_offset]
     tail = rows[(last.end_lineno or last.lineno) - 1].encode()[last.end_col_offset or 0 :].decode().strip()
     top = next(s for s in source.tree.body if any(n is function for n in syntax_tree.walk(s)))
-    if indent.strip() or (tail and not tail.startswith("#")) or function_extraction.edits_cross_strings(built):
+    if indent.strip() or (tail and not tail.startswith("#")) or moved_statements.edits_cross_strings(built):
         return []
-    kept = function_extraction.free_name(source, f"kept_{name}")
-    state = function_extraction.free_name(source, "start_state", "optimizer_start")
+    kept = moved_statements.free_name(source, f"kept_{name}")
+    state = moved_statements.free_name(source, "start_state", "optimizer_start")
     unit = edits.indentation_unit(source)
     made = "\n".join(
-        f"{unit}{row}" if row else "" for one in built for row in function_extraction.statement_lines(rows, one)
+        f"{unit}{row}" if row else "" for one in built for row in moved_statements.statement_lines(rows, one)
     )
     text = REUSE_TEMPLATE.format(kept=kept, made=made, model=name, state=state, unit=unit)
     inside = "\n".join(f"{indent}{row}" if row else "" for row in text.split("\n")).lstrip()

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Set
 
 from slowtrain.model import Edit
-from slowtrain.script.fixes.loops import function_extraction
+from slowtrain.script.fixes.loops import moved_statements
 from slowtrain.script.navigation import call_index, name_bindings, node_lookup, scope_names
 from slowtrain.script.text import edits, syntax_tree
 from slowtrain.script.text.source_file import Source
@@ -112,7 +112,7 @@ def _reset_edits(source: Source, statement: ast.Expr, owner: str, variable_rate:
     start, stop = statement.lineno, statement.end_lineno or statement.lineno
     indent = rows[start - 1][: statement.col_offset]
     rest = rows[stop - 1].encode()[statement.end_col_offset or 0 :].decode().strip()
-    if indent.strip() or (rest and not rest.startswith("#")) or function_extraction.edits_cross_strings([statement]):
+    if indent.strip() or (rest and not rest.startswith("#")) or moved_statements.edits_cross_strings([statement]):
         return []
     unit = edits.indentation_unit(source)
     numpy, importing = edits.ensure_import(source, "numpy", "np")

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from slowtrain.causes.host.compile_in_loop import model_hoisting
 from slowtrain.model import Edit
-from slowtrain.script.fixes.loops import hoisted_statements
+from slowtrain.script.fixes.loops import moved_statements
 from slowtrain.script.interpreter.engine import queries
 from slowtrain.script.lint_rules.host import traced_functions
 from slowtrain.script.navigation import call_index, name_bindings, node_lookup, scope_names
@@ -35,7 +35,7 @@ def repeated_compiles(source: Source) -> Iterator[RepeatedBuild]:
         turns = queries.loop_turns(source, loops[0]) if loops else 0
         if turns is not None and turns < MIN_BUILDS:
             continue
-        changed = tuple(hoisted_statements.assign_learning_rate(source, call.lineno))
+        changed = tuple(moved_statements.assign_learning_rate(source, call.lineno))
         if changed:
             yield RepeatedBuild(
                 *call_index.operation_range(call),
@@ -53,7 +53,7 @@ def repeated_functions(source: Source) -> Iterator[RepeatedBuild]:
         loops = scope_names.enclosing_loops(source, graph.function)
         outer = node_lookup.enclosing_function(source, graph.function)
         if loops and not _is_excused(source, graph.function, loops[0], graph.names[0]):
-            yield _defined_function_build(source, graph.function)
+            yield _defined_function_build(graph.function)
         elif outer is not None and not loops and _returns_name(outer, graph.names[0]):
             makers.add(outer.name)
     for call in call_index.index_of(source).called("function"):
@@ -63,26 +63,16 @@ def repeated_functions(source: Source) -> Iterator[RepeatedBuild]:
             continue
         name = holder.targets[0] if isinstance(holder, ast.Assign) and holder.value is call else None
         if isinstance(name, ast.Name) and holder is not None and not _is_excused(source, holder, loops[0], name.id):
-            changed = tuple(hoisted_statements.hoist_traced_function(source, call.lineno))
-            yield RepeatedBuild(
-                edits.node_start(call),
-                edits.node_end(call),
-                "tf.function() in a loop is traced in each iteration",
-                changed,
-            )
+            says = "tf.function() in a loop is traced in each iteration"
+            yield RepeatedBuild(edits.node_start(call), edits.node_end(call), says, ())
     for call in call_index.index_of(source).called(*sorted(makers)) if makers else ():
         yield from _factory_call_builds(source, call)
 
 
-def _defined_function_build(source: Source, function: ast.FunctionDef) -> RepeatedBuild:
+def _defined_function_build(function: ast.FunctionDef) -> RepeatedBuild:
     first = function.decorator_list[0]
     says = f"{function.name} is a new tf.function in each iteration of the loop, and is traced again"
-    return RepeatedBuild(
-        edits.node_start(first),
-        edits.node_end(first),
-        says,
-        tuple(hoisted_statements.hoist_traced_function(source, function.lineno)),
-    )
+    return RepeatedBuild(edits.node_start(first), edits.node_end(first), says, ())
 
 
 def _factory_call_builds(source: Source, call: ast.Call) -> Iterator[RepeatedBuild]:

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Sequence
 
 from slowtrain.model import Edit
-from slowtrain.script.fixes.loops import function_extraction
+from slowtrain.script.fixes.loops import moved_statements
 from slowtrain.script.interpreter.engine import queries
 from slowtrain.script.navigation import call_arguments, node_lookup, scope_names
 from slowtrain.script.properties import graph_obstacles
@@ -258,13 +258,13 @@ def _extraction_edits(source: Source, tape: ast.With) -> list[Edit]:
         return []
     if function is not None and node_lookup.enclosing_function(source, function) is not None:
         return []  # it may need names of the enclosing function
-    cut = function_extraction.statements_to_extract(source, found, at_top=function is not None)
+    cut = moved_statements.statements_to_extract(source, found, at_top=function is not None)
     if cut is None or any(n in cut.results for n in _tape_names(found)):
         return []
     if not _may_be_graph(source, cut):
         return []
-    step = function_extraction.free_name(source, *STEP_NAMES)
-    return function_extraction.extract_function(source, cut, step, f"@{name}.function")
+    step = moved_statements.free_name(source, *STEP_NAMES)
+    return moved_statements.extract_function(source, cut, step, f"@{name}.function")
 
 
 def _is_keras_method(source: Source, function: ast.AST) -> bool:
@@ -305,7 +305,7 @@ def _updates_metric(one: ast.stmt) -> bool:
     )
 
 
-def _may_be_graph(source: Source, cut: function_extraction.ExtractedStatements) -> bool:
+def _may_be_graph(source: Source, cut: moved_statements.ExtractedStatements) -> bool:
     """Whether the lines may run as a graph with their arguments."""
     numbers = set()
     for name in cut.parameters:
@@ -326,7 +326,7 @@ def _may_be_graph(source: Source, cut: function_extraction.ExtractedStatements) 
     return graph_obstacles.graph_obstacle(source, cut.statements, set(cut.parameters) - numbers - {"self"}) is None
 
 
-def _outside_read(source: Source, cut: function_extraction.ExtractedStatements) -> str | None:
+def _outside_read(source: Source, cut: moved_statements.ExtractedStatements) -> str | None:
     """A value that the lines read, that changes, and that is not passed to them."""
     for one in cut.statements:
         for node in syntax_tree.walk(one):

@@ -15,7 +15,7 @@ from slowtrain.columns.arrays import Floats
 from slowtrain.columns.spans import Spans
 from slowtrain.model import Effect, Evidence, Place, Prescription, Signal
 from slowtrain.number_text import format_number
-from slowtrain.script.fixes.loops import vectorised_loops
+from slowtrain.script.fixes.loops import array_loops
 from slowtrain.script.locations import line_roles
 from slowtrain.script.locations.recorded_sources import recorded_source
 from slowtrain.script.text import syntax_tree
@@ -94,7 +94,7 @@ class ElementwisePreprocessing(Cause[ElementLoopFinding]):
     def cures(self, trace: Trace, finding: ElementLoopFinding) -> Iterable[Prescription]:
         for place in finding.places:
             source = recorded_source(trace, place.file)
-            found = vectorised_loops.vectorise_loop(source, place.line) if source is not None else None
+            found = array_loops.vectorise_loop(source, place.line) if source is not None else None
             if found is not None:
                 effect = Effect.EXACT if found.exact else Effect.EQUIVALENT
                 yield Prescription("edit", effect, VECTORISE, edits=found.edits)

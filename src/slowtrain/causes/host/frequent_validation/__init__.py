@@ -13,7 +13,7 @@ from slowtrain.columns.arrays import median_value
 from slowtrain.columns.spans import Event
 from slowtrain.model import Edit, Effect, Evidence, Place, Prescription, Signal
 from slowtrain.number_text import format_number
-from slowtrain.script.fixes.loops.periodic_work import run_guarded_less_often
+from slowtrain.script.fixes.loops import periodic_work
 from slowtrain.script.fixes.models import keras_calls
 from slowtrain.script.lint_rules.host import epoch_step_counts
 from slowtrain.script.locations import line_roles, source_locations
@@ -93,7 +93,7 @@ class FrequentValidation(Cause[Validation]):
         rarer, places = finding.rarer, finding.places
         if finding.are_checkpoints:
             edits = recorded_edits.first_applicable(
-                trace, places, lambda s, line: run_guarded_less_often(s, line, rarer)
+                trace, places, lambda s, line: periodic_work.run_guarded_less_often(s, line, rarer)
             )
             yield Prescription("edit", Effect.EXACT, f"save {rarer} times less often, or weights only", edits=edits)
             return
@@ -105,7 +105,7 @@ class FrequentValidation(Cause[Validation]):
             trace, places, lambda s, line: keras_calls.validate_less_often(s, line, rarer)
         )
         edits = edits or recorded_edits.first_applicable(
-            trace, places, lambda s, line: keras_calls.enlarge_modulus(s, line, rarer)
+            trace, places, lambda s, line: periodic_work.enlarge_modulus(s, line, rarer)
         )
         yield Prescription("edit", Effect.EXACT, says, edits=edits)
 
@@ -141,8 +141,8 @@ def _frequency_places(trace: Trace, found: Validation) -> tuple[Place, ...]:
     """Lines that decide how often the script validates: a number, and the condition around the pass."""
 
     def frequency_lines(source: Source, line: int) -> Iterable[int]:
-        around = keras_calls.modulus_guard(source, line)
-        turns = keras_calls.modulus_of_guard(around) if around is not None else None
+        around = periodic_work.modulus_guard(source, line)
+        turns = periodic_work.modulus_of_guard(around) if around is not None else None
         if around is not None and turns is not None:
             yield from source_locations.literal_line(source, turns)
             yield around.lineno

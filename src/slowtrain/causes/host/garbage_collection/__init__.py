@@ -11,7 +11,7 @@ from slowtrain.causes import Cause
 from slowtrain.columns.spans import Spans
 from slowtrain.model import Category, Effect, Evidence, Place, Prescription, Signal
 from slowtrain.number_text import format_number
-from slowtrain.script.fixes.loops import hoisted_statements
+from slowtrain.script.fixes.loops import moved_statements
 from slowtrain.script.locations.edits import recorded_edits
 from slowtrain.trace import Trace
 from slowtrain.trace.signals.host.host_work import sampled_places, starts_in_steady, starts_in_windows
@@ -75,7 +75,7 @@ class GarbageCollection(Cause[CollectionFinding]):
     def cures(self, trace: Trace, finding: CollectionFinding) -> Iterable[Prescription]:
         if finding.are_requested:
             says = "take gc.collect() (or clear_session()) out of the loop"
-            edits = recorded_edits.first_applicable(trace, finding.places, hoisted_statements.move_collect_after_loop)
+            edits = recorded_edits.first_applicable(trace, finding.places, moved_statements.move_collect_after_loop)
             yield Prescription("edit", Effect.EXACT, says, edits=edits)
         else:
             says = "call gc.freeze() once the model is built, so that collections skip the objects that stay"
@@ -84,7 +84,7 @@ class GarbageCollection(Cause[CollectionFinding]):
                 "treatment",
                 Effect.EXACT,
                 says,
-                edits=recorded_edits.first_applicable(trace, steps, hoisted_statements.freeze_before_loop),
+                edits=recorded_edits.first_applicable(trace, steps, moved_statements.freeze_before_loop),
             )
 
 

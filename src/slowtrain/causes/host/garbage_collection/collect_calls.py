@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from slowtrain.script.fixes.models import keras_calls
+from slowtrain.script.fixes.loops import periodic_work
 from slowtrain.script.interpreter.engine import queries
 from slowtrain.script.lint_rules.host import callback_work, fit_calls
 from slowtrain.script.navigation import (
@@ -114,7 +114,7 @@ def _takes_step_in_loop(source: Source, step: class_members.Function) -> bool:
 
 def _is_short_period(source: Source, test: ast.If) -> bool:
     """Whether the test is ``if step % n == 0:`` with a small number."""
-    modulus = keras_calls.modulus_of_guard(test)
+    modulus = periodic_work.modulus_of_guard(test)
     every = queries.int_at(source, modulus) if modulus is not None else None
     return every is not None and 1 <= every <= MAX_PERIOD_STEPS
 

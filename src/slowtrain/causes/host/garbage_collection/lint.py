@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from slowtrain.causes.host.garbage_collection import collect_calls
 from slowtrain.model import Effect, Prescription, Spot
-from slowtrain.script.fixes.loops import hoisted_statements
+from slowtrain.script.fixes.loops import moved_statements
 from slowtrain.script.lint_rules.host import per_step_work
 from slowtrain.script.text import edits
 from slowtrain.script.text.source_file import Source
@@ -18,7 +18,7 @@ def find_spots(source: Source) -> Iterable[Spot]:
     for call in known or dict.fromkeys(per_step_work.frequent_collections(source)):
         after = "collect after the loop, or not at all"
         cure = Prescription(
-            "edit", Effect.EXACT, after, edits=tuple(hoisted_statements.move_collect_after_loop(source, call.lineno))
+            "edit", Effect.EXACT, after, edits=tuple(moved_statements.move_collect_after_loop(source, call.lineno))
         )
         says = "the collector goes through all objects after each step, which a step hardly needs"
         yield Spot(edits.node_start(call), edits.node_end(call), says, cure)

@@ -13,7 +13,7 @@ from slowtrain.columns.arrays import Floats
 from slowtrain.columns.spans import Event, Name, Spans
 from slowtrain.model import Category, Edit, Effect, Evidence, Place, Prescription, Signal
 from slowtrain.number_text import format_number
-from slowtrain.script.fixes.models import callback_intervals
+from slowtrain.script.fixes.loops import periodic_work
 from slowtrain.script.lint_rules.host import callback_work as spotted
 from slowtrain.script.locations import source_locations
 from slowtrain.script.locations.edits import recorded_edits
@@ -178,16 +178,12 @@ class HeavyCallback(Cause[HookFinding | LoggingFinding]):
 
 def _lighter_hook_edits(trace: Trace, places: Sequence[Place], kind: str, hook: str) -> tuple[Edit, ...]:
     """Makes the callback do less: changes the arguments of Keras' own, and adds a condition to the user's."""
-    if kind in ("TensorBoard", *callback_intervals.KERAS_SAVERS):
+    if kind in ("TensorBoard", *periodic_work.KERAS_SAVERS):
         return recorded_edits.first_applicable(
-            trace, places, lambda source, _: callback_intervals.make_callbacks_lighter(source, kind)
-        )
-    if kind == "LambdaCallback":
-        return recorded_edits.first_applicable(
-            trace, places, lambda source, _: callback_intervals.run_lambda_less_often(source)
+            trace, places, lambda source, _: periodic_work.make_callbacks_lighter(source, kind)
         )
     return recorded_edits.first_applicable(
-        trace, places, lambda source, _: callback_intervals.run_hook_less_often(source, kind, hook)
+        trace, places, lambda source, _: periodic_work.run_hook_less_often(source, kind, hook)
     )
 
 

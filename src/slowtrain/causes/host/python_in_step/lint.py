@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from slowtrain.model import Effect, Prescription, Spot
-from slowtrain.script.fixes.loops import vectorised_loops
+from slowtrain.script.fixes.loops import array_loops
 from slowtrain.script.lint_rules.host import element_loops, loops_between_steps
 from slowtrain.script.text.source_file import Source
 
@@ -15,7 +15,7 @@ def find_spots(source: Source) -> Iterable[Spot]:
     for loop, turns in loops_between_steps.loops_between_steps(source):
         says = f"in each training step Python runs {turns:,} iterations of this loop"
         whole = "write the loop for whole arrays (NumPy), or in array operations inside the tf.function"
-        found = vectorised_loops.vectorise_loop(source, loop.lineno)
+        found = array_loops.vectorise_loop(source, loop.lineno)
         effect = Effect.EXACT if found is not None and found.exact else Effect.EQUIVALENT
         cure = Prescription("edit", effect, whole, edits=found.edits if found is not None else ())
         yield Spot(*element_loops.loop_head(loop), says, cure)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from slowtrain.causes.input.python_input.python_work import PythonWork
 from slowtrain.columns.input_pipeline import Node
 from slowtrain.model import Effect, Place, Prescription
-from slowtrain.script.fixes.input import background_batches, batched_generators, generator_edits
+from slowtrain.script.fixes.input import background_batches, generator_edits
 from slowtrain.script.locations.edits import input_edits, recorded_edits
 from slowtrain.trace import Trace
 from slowtrain.trace.signals import buffers_and_caches
@@ -38,7 +38,7 @@ def cures_of_python(trace: Trace, work: PythonWork) -> Iterable[Prescription]:
 def _whole_batch_cure(trace: Trace, work: PythonWork, node: Node | None) -> Prescription:
     fits = input_edits.fits_in_memory(trace, node, COPIES_OF_DATA)
     arrays = recorded_edits.first_applicable(trace, work.where, generator_edits.use_tensor_slices) if fits else ()
-    made = arrays or recorded_edits.first_applicable(trace, work.where, batched_generators.yield_batches)
+    made = arrays or recorded_edits.first_applicable(trace, work.where, generator_edits.yield_batches)
     exact = not (arrays and buffers_and_caches.is_asked_beyond_end(trace))
     return Prescription("edit", Effect.EXACT if exact else Effect.EQUIVALENT, WHOLE_BATCHES, edits=made)
 

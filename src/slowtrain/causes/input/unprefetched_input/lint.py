@@ -53,7 +53,7 @@ def _spots_of_imported_pipelines(source: Source, flow: dataset_chains.DatasetCha
     """For a pipeline that a function of another file makes: its batches can be prefetched here."""
     if flow.entry is None:
         return
-    text, also = dataset_edits.autotune_reference(source, flow.entry)
+    text, also = dataset_edits.autotune_reference(source)
     made = (*also, *edits.append_to_chain(source, flow.entry, f".prefetch({text})"))
     cure = Prescription("edit", Effect.EXACT, "end the pipeline with .prefetch(tf.data.AUTOTUNE)", edits=made)
     says = f"the pipeline that this makes ends in {flow.begun[-1]}: nothing makes the next batch while the step runs"

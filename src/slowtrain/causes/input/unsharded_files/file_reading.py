@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from slowtrain.columns.input_pipeline import Node, Pipeline
 from slowtrain.model import Edit, Effect, Evidence, Place, Prescription
 from slowtrain.number_text import format_number
-from slowtrain.script.fixes.input import file_readers
+from slowtrain.script.fixes.input import dataset_edits
 from slowtrain.script.locations.edits import recorded_edits
 from slowtrain.script.text.source_file import Source
 from slowtrain.trace import Trace
@@ -53,7 +53,7 @@ class FilePerDataset:
         return [Supply(pipeline=self.nested.without_nesting(), nested=True, spread=(0.6, 1.1))]
 
     def parallel_reading_cures(self, trace: Trace) -> Iterable[Prescription]:
-        made = recorded_edits.first_applicable(trace, self.where(trace), file_readers.open_files_in_parallel)
+        made = recorded_edits.first_applicable(trace, self.where(trace), dataset_edits.open_files_in_parallel)
         if made:
             says = "open several files at once: give interleave num_parallel_calls=tf.data.AUTOTUNE"
             yield Prescription("edit", Effect.EXACT, says, edits=made)
@@ -125,8 +125,8 @@ class SingleReader:
 
         def edit(source: Source, line: int) -> list[Edit]:
             nonlocal effect
-            made, same = file_readers.read_files_in_parallel(source, line)
-            shuffled = file_readers.is_shuffled_later(source, line)
+            made, same = dataset_edits.read_files_in_parallel(source, line)
+            shuffled = dataset_edits.is_shuffled_later(source, line)
             effect = Effect.EXACT if same else Effect.EQUIVALENT if shuffled else Effect.CHANGES_TRAINING
             return made
 

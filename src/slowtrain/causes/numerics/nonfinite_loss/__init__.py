@@ -12,7 +12,7 @@ from slowtrain.causes.numerics.nonfinite_loss import op_repairs
 from slowtrain.causes.numerics.nonfinite_loss.origin_words import describe_origin
 from slowtrain.columns.steps import is_loss
 from slowtrain.model import Effect, Evidence, Place, Prescription, Signal, Spot
-from slowtrain.script.fixes.models import finite_losses
+from slowtrain.script.fixes.models import keras_models
 from slowtrain.script.lint_rules.compute import numeric_ranges as spotted
 from slowtrain.script.locations import source_locations
 from slowtrain.script.locations.recorded_sources import recorded_sources
@@ -58,7 +58,7 @@ class NonfiniteLoss(Cause[NonfiniteFinding]):
     matters = True
     spoils = True
     words = (
-        "log(", "float16", *finite_losses.CROSS_ENTROPY_LOSSES, *finite_losses.LOSS_CLASSES,
+        "log(", "float16", *keras_models.CROSS_ENTROPY_LOSSES, *keras_models.LOSS_CLASSES,
         *sorted(spotted.LOGIT_LOSSES),
         "sqrt(", "norm(", "** 0.5", "ops.std", "ops.var", "reduce_std", "reduce_variance", "moments",
     )  # fmt: skip
@@ -93,8 +93,8 @@ class NonfiniteLoss(Cause[NonfiniteFinding]):
         if suspected is not None:
             yield suspected
         if suspected is None or not suspected.edits:
-            cures = [finite_losses.first_stabilising_edit(source) for source in recorded_sources(trace)]
-            says, edits = next((cure for cure in cures if cure[1]), (finite_losses.GENERAL_ADVICE, ()))
+            cures = [keras_models.first_stabilising_edit(source) for source in recorded_sources(trace)]
+            says, edits = next((cure for cure in cures if cure[1]), (keras_models.GENERAL_ADVICE, ()))
             if edits or not origin:  # if the op is known, the usual repairs of other ops are no advice
                 yield Prescription("edit" if edits else "advice", Effect.CHANGES_TRAINING, says, edits=edits)
         if not origin:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from slowtrain.causes.numerics.nonfinite_loss import root_gradients, zero_logarithms
 from slowtrain.model import Effect, Prescription, Spot
-from slowtrain.script.fixes.models import finite_losses
+from slowtrain.script.fixes.models import keras_models
 from slowtrain.script.lint_rules.compute import numeric_ranges
 from slowtrain.script.text import edits
 from slowtrain.script.text.source_file import Source
@@ -15,7 +15,7 @@ CLIPPED_LOGARITHM_CURE = "take the loss from logits, or keep the argument of the
 LOGITS_CURE = "take the loss from logits (from_logits=True): the last layer has no activation"
 SINGLE_ACTIVATION_CURE = "give the loss the logits: remove the sigmoid or softmax before it"
 SMALL_NUMBER_CURE = "use a larger number, or compute this in float32"
-ROOT_CURE = f"keep the argument of the root above {finite_losses.FLOOR_TEXT}"
+ROOT_CURE = f"keep the argument of the root above {keras_models.FLOOR_TEXT}"
 ZERO_LABEL_CURE = "make the argument of the logarithm safe: tf.where(y > 0, y, 1.0), or use tf.math.xlogy"
 DENSITY_CURE = "add the densities' logarithms, and sum up with tf.reduce_logsumexp"
 
@@ -25,20 +25,20 @@ def find_spots(source: Source) -> Iterable[Spot]:
     for nodes, says, cure, edit in (
         (numeric_ranges.bare_logarithms(source), ("this is the logarithm of a number that may "
                                                  "be 0"), CLIPPED_LOGARITHM_CURE,
-         finite_losses.floor_logarithms),
+         keras_models.floor_logarithms),
         (zero_logarithms.find_label_logarithms(source), "a label that is 0, times its logarithm, is NaN",
-         ZERO_LABEL_CURE, finite_losses.floor_logarithms),
+         ZERO_LABEL_CURE, keras_models.floor_logarithms),
         (zero_logarithms.find_density_logarithms(source), "far from every center these densities are 0 in float32",
          DENSITY_CURE, None),
         (numeric_ranges.loss_of_logits(source), "this loss takes probabilities, but the last layer returns any number",
-         LOGITS_CURE, finite_losses.use_logits),
+         LOGITS_CURE, keras_models.use_logits),
         (numeric_ranges.doubly_squashed_losses(source), ("this loss takes logits, but gets "
                                                         "probabilities"), SINGLE_ACTIVATION_CURE,
          None),
         (numeric_ranges.vanishing_constants(source), "this number is 0 in float16", SMALL_NUMBER_CURE, None),
         (numeric_ranges.flat_spreads(source), ("this spread is 0 if all numbers are "
-                                              "equal"), finite_losses.DIVISOR_ADVICE,
-                                              finite_losses.floor_tensor_divisors),
+                                              "equal"), keras_models.DIVISOR_ADVICE,
+                                              keras_models.floor_tensor_divisors),
         (root_gradients.find_unbounded_roots(source), "this distance has no finite gradient if both points are equal",
          ROOT_CURE, None),
         (root_gradients.find_masked_logarithms(source),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from slowtrain.script.fixes.models import finite_losses
+from slowtrain.script.fixes.models import keras_models
 from slowtrain.script.interpreter.engine import queries
 from slowtrain.script.navigation import call_index, name_bindings, node_lookup
 from slowtrain.script.navigation.class_members import Function
@@ -34,13 +34,13 @@ def find_unbounded_roots(source: Source) -> Iterator[ast.Call]:
             or not _has_gradient(source, call)
         ):
             continue
-        if _is_squared_distance(source, call.args[0]) and not finite_losses.has_floor(source, call.args[0]):
+        if _is_squared_distance(source, call.args[0]) and not keras_models.has_floor(source, call.args[0]):
             yield call
 
 
 def find_masked_logarithms(source: Source) -> Iterator[ast.Call]:
     """``tf.where(y > 0, y * tf.math.log(y / p), 0.0)``: zero times the slope of a logarithm at 0 is NaN."""
-    if not name_bindings.may_name(source, *finite_losses.LOGARITHMS) or not call_index.takes_training_steps(source):
+    if not name_bindings.may_name(source, *keras_models.LOGARITHMS) or not call_index.takes_training_steps(source):
         return
     for call in call_index.index_of(source).called("where"):
         name = _compared_name(call.args[0]) if len(call.args) == 3 else None
@@ -51,14 +51,14 @@ def find_masked_logarithms(source: Source) -> Iterator[ast.Call]:
         ):
             continue
         for one in (n for n in syntax_tree.walk(call.args[1]) if isinstance(n, ast.Call)):
-            if name_bindings.qualified_name(source, one.func) not in finite_losses.LOGARITHMS or len(one.args) != 1:
+            if name_bindings.qualified_name(source, one.func) not in keras_models.LOGARITHMS or len(one.args) != 1:
                 continue
             read = {
                 n.id
                 for n in syntax_tree.walk(one.args[0])
                 if isinstance(n, ast.Name) and not name_bindings.qualified_name(source, n)
             }
-            if name in read and len(read) > 1 and not finite_losses.has_floor(source, one.args[0]):
+            if name in read and len(read) > 1 and not keras_models.has_floor(source, one.args[0]):
                 yield one
 
 

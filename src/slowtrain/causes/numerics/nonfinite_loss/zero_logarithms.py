@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 
 from slowtrain.causes.numerics.nonfinite_loss import root_gradients
-from slowtrain.script.fixes.models import finite_losses
+from slowtrain.script.fixes.models import keras_models
 from slowtrain.script.interpreter.engine import queries
 from slowtrain.script.navigation import call_index, name_bindings, node_lookup, scope_names
 from slowtrain.script.text import syntax_tree
@@ -45,14 +45,14 @@ def find_density_logarithms(source: Source) -> Iterator[ast.Call]:
     if not _may_take_logarithms(source) or "exp" not in source.text:
         return
     for call in call_index.index_of(source).called("log"):
-        if name_bindings.qualified_name(source, call.func) in finite_losses.LOGARITHMS and len(call.args) == 1:
+        if name_bindings.qualified_name(source, call.func) in keras_models.LOGARITHMS and len(call.args) == 1:
             given = call.args[0]
             if _density_kind(source, given) == "scaled":
                 yield call
 
 
 def _may_take_logarithms(source: Source) -> bool:
-    return name_bindings.may_name(source, *finite_losses.LOGARITHMS) and call_index.takes_training_steps(source)
+    return name_bindings.may_name(source, *keras_models.LOGARITHMS) and call_index.takes_training_steps(source)
 
 
 def _label_parameter(source: Source, call: ast.Call) -> str | None:
@@ -60,7 +60,7 @@ def _label_parameter(source: Source, call: ast.Call) -> str | None:
     function = node_lookup.enclosing_function(source, call)
     if (
         function is None
-        or name_bindings.qualified_name(source, call.func) not in finite_losses.LOGARITHMS
+        or name_bindings.qualified_name(source, call.func) not in keras_models.LOGARITHMS
         or len(call.args) != 1
     ):
         return None

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from slowtrain.model import Edit
-from slowtrain.script.fixes.loops import function_extraction
+from slowtrain.script.fixes.loops import moved_statements
 from slowtrain.script.interpreter.engine import queries
 from slowtrain.script.navigation import call_arguments, call_index, class_members, node_lookup, scope_names
 from slowtrain.script.properties import graph_obstacles
@@ -81,7 +81,7 @@ def as_array_once(source: Source, line: int) -> list[Edit]:
     rows = edits.node_text(source, taken.rows)
     last = rows.rpartition(".")[2]
     numpy, importing = edits.ensure_import(source, "numpy", "np")
-    name = function_extraction.free_name(source, f"{last}_{taken.parts[-1]}" if taken.parts else f"{last}_array")
+    name = moved_statements.free_name(source, f"{last}_{taken.parts[-1]}" if taken.parts else f"{last}_array")
     whole = f"[one{taken.tail} for one in {rows}]" if taken.tail else rows
     place = edits.node_text(source, taken.item)[len(rows) :]
     each = edits.node_text(source, taken.over)[len(edits.node_text(source, taken.over.elt)) + 1 :]

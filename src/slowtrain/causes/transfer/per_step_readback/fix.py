@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 
 from slowtrain.model import Edit
-from slowtrain.script.fixes.loops import function_extraction
+from slowtrain.script.fixes.loops import moved_statements
 from slowtrain.script.interpreter.engine import interpreter
 from slowtrain.script.navigation import call_index, node_lookup, scope_names
 from slowtrain.script.properties import graph_obstacles
@@ -142,7 +142,7 @@ def _converting_call(source: Source, item: ast.Subscript) -> ast.Call | None:
 def _edits_reading_before(source: Source, loop: ast.For, found: dict[str, list[ast.Subscript]]) -> list[Edit]:
     numpy, importing = edits.ensure_import(source, "numpy", "np")
     above = node_lookup.parents_of(source)
-    names = {name: function_extraction.free_name(source, f"{name}_read") for name in found}
+    names = {name: moved_statements.free_name(source, f"{name}_read") for name in found}
     done = [edits.insert_before(source, loop, "\n".join(f"{new} = {old}.numpy()" for old, new in names.items()))]
     for name, items in found.items():
         for item in items:

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 
 from slowtrain.model import Edit
-from slowtrain.script.fixes.models import model_settings
+from slowtrain.script.fixes.models import keras_models
 from slowtrain.script.navigation import name_bindings, node_lookup, scope_names, setting_origins
 from slowtrain.script.text import edits, syntax_tree
 from slowtrain.script.text.source_file import Source
@@ -32,7 +32,7 @@ def cast_in_model(source: Source, line: int) -> list[Edit]:
     """
     calls = [c for c in node_lookup.calls_at_line(source, line, "map") if isinstance(c.func, ast.Attribute)]
     scale = scale_of_map(source, calls[0]) if len(calls) == 1 else None
-    built = [n for n in syntax_tree.walk(source.tree) if isinstance(n, ast.Call) and model_settings.is_model(source, n)]
+    built = [n for n in syntax_tree.walk(source.tree) if isinstance(n, ast.Call) and keras_models.is_model(source, n)]
     listed = node_lookup.argument_value(built[0], "layers", 0) if len(built) == 1 else None
     if (
         scale is None
@@ -45,7 +45,7 @@ def cast_in_model(source: Source, line: int) -> list[Edit]:
     found = [casting_map(source, one, calls[0], names) for one in given]
     if not found or None in found or calls[0] not in found or is_read_elsewhere(source, given, names):
         return []
-    keras, also = model_settings.keras_reference(source)
+    keras, also = keras_models.keras_reference(source)
     first = listed.elts[0]
     entrance = isinstance(first, ast.Call) and node_lookup.called_name(first) in ("Input", "InputLayer")
     if not entrance and any(isinstance(n, ast.keyword) and n.arg == "input_shape" for n in syntax_tree.walk(first)):

@@ -1,4 +1,4 @@
-"""Edits of a training loop that makes its own batches: a background thread prepares the next batch."""
+"""Edits that let threads make batches: the next batch of a loop, or several batches of a ``PyDataset``."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ import ast
 from collections.abc import Sequence
 
 from slowtrain.model import Edit
-from slowtrain.script.fixes.input import generator_edits, hoisted_conversions, known_arrays
-from slowtrain.script.navigation import node_lookup, scope_names
+from slowtrain.script.fixes.input import generator_edits, hoisted_conversions
+from slowtrain.script.fixes.loops import moved_statements
+from slowtrain.script.navigation import class_members, node_lookup, scope_names
 from slowtrain.script.properties import repeatable_functions
 from slowtrain.script.text import edits, syntax_tree
-from slowtrain.script.text.source_file import FUNCTION_NODES, Source, holds_line
+from slowtrain.script.text.source_file import FUNCTION_NODES, RANDOM_CALLS, Source, holds_line
 
 # Calls that train. Statements before them in a loop make their input.
 STEP_NAMES = frozenset(
@@ -70,8 +71,6 @@ def _has_inner_loop_at(loop: ast.For, line: int) -> bool:
 def _iterated_generator(source: Source, loop: ast.For) -> tuple[ast.FunctionDef, ast.Call] | None:
     """Return the generator function that ``loop`` iterates over, and its call."""
     given = loop.iter
-    if isinstance(given, ast.Call) and scope_names.dotted_name(given.func) == "enumerate" and given.args:
-        given = given.args[0]
     if not isinstance(given, ast.Call) or not isinstance(given.func, ast.Name):
         return None
     function = node_lookup.function_named(source, given.func.id, loop)
@@ -116,9 +115,7 @@ def _prefetch_assignments(source: Source, loop: ast.For, line: int) -> list[Edit
         or not takes_training_step(source, rest)
     ):
         return []
-    if isinstance(node_lookup.enclosing_node(source, loop, ast.ClassDef), ast.ClassDef) or not own_their_lines(
-        source, [*made, rest[0]]
-    ):
+    if isinstance(node_lookup.enclosing_node(source, loop, ast.ClassDef), ast.ClassDef) or not _can_move(source, made):
         return []
     if not all(
         _is_plain_target(t) for s in made if isinstance(s, ast.Assign) for t in s.targets
@@ -131,7 +128,7 @@ def _prefetch_assignments(source: Source, loop: ast.For, line: int) -> list[Edit
 
 def _extract_generator(source: Source, loop: ast.For, made: list[ast.stmt]) -> list[Edit]:
     name, also = _prefetch_helper(source, _module_statement(source, loop))
-    own = hoisted_conversions.unused_name(source, "batches", [])
+    own = moved_statements.free_name(source, "batches")
     names = list(
         dict.fromkeys(
             [*_target_names(loop.target), *(n for s in made if isinstance(s, ast.Assign) for n in _assigned_names(s))]
@@ -191,21 +188,10 @@ def _reads_previous_iteration(made: list[ast.stmt], loop: ast.For) -> bool:
     return bool(later & scope_names.read_names(loop.iter))
 
 
-def own_their_lines(source: Source, statements: list[ast.stmt]) -> bool:
-    """Whether no statement shares a line with another one."""
-    rows = source.text.splitlines()
-    last = 0
-    for one in statements:
-        row = rows[one.lineno - 1].encode()
-        if one.lineno <= last or row[: one.col_offset].strip() or ";" in rows[(one.end_lineno or one.lineno) - 1]:
-            return False
-        if row[: one.col_offset] != b" " * one.col_offset:
-            return False
-        last = one.end_lineno or one.lineno
-    texts = [
-        n for s in statements for n in syntax_tree.walk(s) if isinstance(n, ast.Constant) and isinstance(n.value, str)
-    ]
-    return all(n.lineno == n.end_lineno for n in texts)  # new indentation would change a multi-line string
+def _can_move(source: Source, made: list[ast.stmt]) -> bool:
+    """Whether the lines of the statements can move with another indentation."""
+    own = moved_statements.own_their_lines(source, made)
+    return own and not moved_statements.edits_cross_strings(made) and "\t" not in source.text
 
 
 def _is_plain_target(target: ast.expr) -> bool:
@@ -222,7 +208,7 @@ def _assigned_names(statement: ast.Assign) -> list[str]:
 
 def _prefetch_helper(source: Source, at: ast.stmt) -> tuple[str, list[Edit]]:
     """Return the name of the helper that prefetches, and the edits that define it before ``at``."""
-    name = hoisted_conversions.unused_name(source, "made_ahead", [])
+    name = moved_statements.free_name(source, "made_ahead")
     pool, also = edits.ensure_import(source, "concurrent.futures.ThreadPoolExecutor", "ThreadPoolExecutor")
     if also:
         pool, also = edits.ensure_import(source, "concurrent.futures", "futures")
@@ -235,18 +221,13 @@ def _module_statement(source: Source, node: ast.AST) -> ast.stmt:
     return next(s for s in source.tree.body if any(n is node for n in syntax_tree.walk(s)))
 
 
-def _is_independent(
-    source: Source, making: Sequence[ast.AST], rest: Sequence[ast.stmt], loop: ast.For, own_draws: bool = False
-) -> bool:
-    """Whether the code that makes a batch shares no changing state and no random generator with the rest of the loop.
-
-    ``own_draws``: it draws only from random generators that no other code uses.
-    """
+def _is_independent(source: Source, making: Sequence[ast.AST], rest: Sequence[ast.stmt], loop: ast.For) -> bool:
+    """Whether the code that makes a batch shares no changing state and no random draws with the rest of the loop."""
     using = [f for s in rest for f in source.called(s)]
     if any(isinstance(n, (ast.Global, ast.Nonlocal)) for f in making for n in syntax_tree.walk(f)):
         return False
     draws = any(repeatable_functions.draws_or_mutates(source, f) for f in making)
-    if draws and not own_draws and any(repeatable_functions.draws_or_mutates(source, s) for s in using):
+    if draws and any(repeatable_functions.draws_or_mutates(source, s) for s in using):
         return False
     names = (
         scope_names.resolved_name(source, n)
@@ -261,7 +242,7 @@ def _is_independent(
     known = set(scope_names.import_aliases(source)) | repeatable_functions.imported_names(source)
     known |= repeatable_functions.DETERMINISTIC_BUILTINS - _stored_names(source)
     known |= {n.name for n in syntax_tree.walk(source.tree) if isinstance(n, FUNCTION_NODES)}
-    known |= {n for n in scope_names.read_names(source.tree) if known_arrays.is_plain_constant(source, n)}
+    known |= {n for n in scope_names.read_names(source.tree) if hoisted_conversions.is_plain_constant(source, n)}
     own = {
         n
         for f in making
@@ -294,5 +275,87 @@ def _may_be_kept_elsewhere(source: Source, name: str, making: Sequence[ast.AST])
             and not plain
             and scope_names.dotted_name(node.func) not in repeatable_functions.DETERMINISTIC_BUILTINS
         ):
-            return known_arrays.table_kind(source, given[0]) is None
+            return hoisted_conversions.table_kind(source, given[0]) is None
     return False
+
+
+WORKER_COUNT = 4  # threads share the interpreter lock, so that more threads only help if they wait
+WORKER_ARGUMENTS = ("workers", "use_multiprocessing")
+
+
+def add_workers(source: Source, line: int) -> list[Edit]:
+    """Set workers for the sequence whose ``__getitem__`` calls code at ``line``, if it draws no random numbers."""
+    return _set_workers(source, line, draws=False)
+
+
+def add_workers_to_drawing(source: Source, line: int) -> list[Edit]:
+    """As :func:`same`, if it draws random numbers. The draws are assigned to other batches."""
+    return _set_workers(source, line, draws=True)
+
+
+def _set_workers(source: Source, line: int, *, draws: bool) -> list[Edit]:
+    found = [o for o in generator_edits.sequence_classes(source) if _reaches_line(source, o, line)]
+    owner = found[0] if len(found) == 1 else None
+    getting = class_members.own_method(owner, "__getitem__") if owner is not None else None
+    if owner is None or getting is None or getting.decorator_list or _sets_workers(source):
+        return []
+    reached = source.called(getting)
+    if any(repeatable_functions.draws_or_mutates(source, f) for f in reached) is not draws or not all(
+        _is_thread_safe(source, f) for f in reached
+    ):
+        return []
+    return _worker_argument(source, owner)
+
+
+def _sets_workers(source: Source) -> bool:
+    """Whether the file sets the number of workers already."""
+    return any(isinstance(n, ast.keyword) and n.arg in WORKER_ARGUMENTS for n in syntax_tree.walk(source.tree))
+
+
+def _reaches_line(source: Source, owner: ast.ClassDef, line: int) -> bool:
+    getting = class_members.own_method(owner, "__getitem__")
+    reached = source.called(getting) if getting is not None else []
+    return any(getattr(f, "lineno", 0) <= line <= (getattr(f, "end_lineno", 0) or 0) for f in reached)
+
+
+def _is_thread_safe(source: Source, function: ast.AST) -> bool:
+    """Whether concurrent calls of ``function`` are safe: it changes no shared state."""
+    if isinstance(function, ast.FunctionDef) and not generator_edits.changes_only_own_results(function):
+        return False
+    inner = list(syntax_tree.walk(function))
+    if any(isinstance(n, (ast.Global, ast.Nonlocal, ast.Yield)) for n in inner):
+        return False
+    if any(isinstance(n, ast.Attribute) and not isinstance(n.ctx, ast.Load) for n in inner):
+        return False
+    return all(_only_computes(source, n) for n in inner if isinstance(n, ast.Call))
+
+
+def _only_computes(source: Source, call: ast.Call) -> bool:
+    name = scope_names.resolved_name(source, call.func)
+    if name.startswith(repeatable_functions.DETERMINISTIC_LIBRARIES):
+        return True
+    last = node_lookup.called_name(call)
+    own = node_lookup.function_named(source, last) is not None and (
+        isinstance(call.func, ast.Name) or name.startswith("self.")
+    )
+    known = hoisted_conversions.PURE_METHODS | RANDOM_CALLS | hoisted_conversions.DRAWING_METHODS | {"append", "extend"}
+    if own or not isinstance(call.func, ast.Attribute):
+        return own or last in repeatable_functions.DETERMINISTIC_BUILTINS
+    return last in known
+
+
+def _worker_argument(source: Source, owner: ast.ClassDef) -> list[Edit]:
+    """Set the argument in the call of ``super().__init__(**more)``."""
+    starting = class_members.own_method(owner, "__init__")
+    inner = syntax_tree.walk(starting) if starting is not None else ()
+    handed = [n for n in inner if isinstance(n, ast.Call) and _is_super_init(n.func)]
+    starred = [k for call in handed for k in call.keywords if k.arg is None]
+    if len(handed) != 1 or handed[0].args or len(starred) != 1:
+        return []
+    return [edits.insert_text(source, edits.node_start(starred[0]), f"workers={WORKER_COUNT}, ")]
+
+
+def _is_super_init(function: ast.expr) -> bool:
+    """Whether it is ``super().__init__``."""
+    above = function.value if isinstance(function, ast.Attribute) and function.attr == "__init__" else None
+    return isinstance(above, ast.Call) and node_lookup.called_name(above) == "super"

@@ -1,4 +1,4 @@
-"""Edits of a tf.data pipeline: prefetch, parallel maps, caches and another order of operations.
+"""Edits of a tf.data pipeline: prefetch, parallel maps and file readers, caches and another order of operations.
 
 Each function takes a line and returns the edits. The result is empty unless the text proves that the edit is
 correct.
@@ -11,10 +11,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from slowtrain.model import Edit
-from slowtrain.script.fixes.elementwise import batch_equivalence
-from slowtrain.script.fixes.input import generator_edits
+from slowtrain.script.fixes.input import batch_equivalence, generator_edits
 from slowtrain.script.interpreter.engine import queries
-from slowtrain.script.navigation import node_lookup, scope_names, setting_origins
+from slowtrain.script.navigation import name_bindings, node_lookup, scope_names
 from slowtrain.script.pipelines import chain_edits, dataset_chains
 from slowtrain.script.properties import repeatable_functions
 from slowtrain.script.text import edits, syntax_tree
@@ -60,7 +59,7 @@ def add_prefetch(source: Source, line: int) -> list[Edit]:
         return []
     if _disables_autotune(source):  # AUTOTUNE has no effect without the tuner
         return chain_edits.append_operation(source, last, ".prefetch(2)")
-    text, also = autotune_reference(source, last)
+    text, also = autotune_reference(source)
     return [*also, *chain_edits.append_operation(source, last, f".prefetch({text})")]
 
 
@@ -71,7 +70,7 @@ def parallelise_map(source: Source, line: int, function_line: int | None = None)
         has_starred_arguments(c) or not repeatable_functions.may_run_in_parallel(source, c.args[0], c) for c in found
     ):
         return []
-    text, also = autotune_reference(source, found[0])
+    text, also = autotune_reference(source)
     for call in found:
         given = node_lookup.argument_value(call, "num_parallel_calls", 1)
         also.append(
@@ -86,12 +85,13 @@ def parallelise_interleave(source: Source, line: int) -> list[Edit]:
     call = node_lookup.single_call(source, line, "interleave")
     if (
         call is None
+        or not dataset_chains.is_operation(call)
         or has_starred_arguments(call)
         or len(call.args) > 3
         or node_lookup.argument_value(call, "num_parallel_calls")
     ):
         return []
-    text, also = autotune_reference(source, call)
+    text, also = autotune_reference(source)
     return [*also, edits.set_keyword(source, call, "num_parallel_calls", text)]
 
 
@@ -106,34 +106,15 @@ def allow_any_order(source: Source, line: int, function_line: int | None = None)
     at = (
         1 if node_lookup.called_name(found[0]) == "map" else 3
     )  # position of num_parallel_calls, which deterministic follows
-    order = node_lookup.argument_value(found[0], "deterministic", at + 1)
-    if node_lookup.argument_value(found[0], "num_parallel_calls", at) is None:
+    parallel = node_lookup.argument_value(found[0], "num_parallel_calls", at)
+    if parallel is None or node_lookup.argument_value(found[0], "deterministic", at + 1) is not None:
         return []
-    if order is None:
-        return [edits.set_keyword(source, found[0], "deterministic", "False")]
-    kept = isinstance(order, ast.Constant) and order.value in (None, True)
-    return [edits.replace_node(source, order, "False")] if kept else []
+    return [edits.set_keyword(source, found[0], "deterministic", "False")]
 
 
-def autotune_reference(source: Source, near: ast.AST) -> tuple[str, list[Edit]]:
+def autotune_reference(source: Source) -> tuple[str, list[Edit]]:
     """Return how the file refers to ``tf.data.AUTOTUNE``, and the edits for a missing import."""
     name, also = edits.ensure_import(source, "tensorflow", "tf")
-    for node in source.tree.body:
-        if isinstance(node, ast.Assign) and node.lineno < getattr(near, "lineno", 0) and len(node.targets) == 1:
-            target = node.targets[0]
-            full = scope_names.resolved_name(source, node.value)
-            constant = full in ("tensorflow.data.AUTOTUNE", "tensorflow.data.experimental.AUTOTUNE")
-            if (
-                constant
-                and isinstance(target, ast.Name)
-                and len(scope_names.binding_statements(source, target.id, source.tree)) == 1
-            ):
-                return target.id, []
-    for known, meant in scope_names.import_aliases(source).items():
-        if meant == "tensorflow.data.AUTOTUNE":
-            return known, []
-        if meant == "tensorflow.data" and also:
-            return f"{known}.AUTOTUNE", []
     return f"{name}.data.AUTOTUNE", also
 
 
@@ -144,9 +125,7 @@ def remove_thread_limit(source: Source, line: int) -> list[Edit]:
         if isinstance(n, ast.Assign) and len(n.targets) == 1 and isinstance(n.targets[0], ast.Attribute)
         and n.targets[0].attr in ("private_threadpool_size", "experimental_threading_private_threadpool_size")
     ]  # fmt: skip
-    near = [n for n in limits if n.lineno == line]
-    if len(limits) > 1 and len(near) == 1:
-        limits = near
+    limits = [n for n in limits if n.lineno == line] or limits
     if len(limits) != 1 or (isinstance(limits[0].value, ast.Constant) and not limits[0].value.value):
         return []
     only = limits[0]
@@ -187,8 +166,6 @@ def add_cache(
         return [], False  # TensorFlow discards a cache that is not filled completely
     flow = several[0]
     before = flow.before(call)
-    held = [c for c in before if node_lookup.called_name(c) == "cache"]
-    before = before[before.index(held[-1]) :] if held else before  # the cached elements are the same in every epoch
     names_before = [node_lookup.called_name(c) for c in before]
     if not before and not _has_fixed_order(source, call):
         return [], False
@@ -197,18 +174,13 @@ def add_cache(
     known = FINITE_OPERATIONS | {"shuffle"}
     if drawn or not set(names_before[1:]) <= known:
         return [], False
-    if before and not held and not _has_fixed_order(source, before[0]):
+    if before and not _has_fixed_order(source, before[0]):
         return [], False
     if not _is_built_once(source, call, several):
         return [], False
-    moved = (
-        _remove_cache(source, held[-1])
-        if held and all(call in f.calls for f in dataset_chains.chains_through(source, held[-1]))
-        else []
-    )
     if "shuffle" not in names_before:
         at = _last_repeatable_operation(source, flow, call) if furthest and len(several) == 1 else call
-        return [*moved, *chain_edits.append_operation(source, at, ".cache()")], True
+        return chain_edits.append_operation(source, at, ".cache()"), True
     begun = names_before.index("shuffle")
     run = (*before[begun:], call)
     if any(node_lookup.called_name(c) not in ("map", "prefetch") for c in run[1:]) or not chain_edits.are_movable(
@@ -217,7 +189,7 @@ def add_cache(
         return [], False
     texts = [chain_edits.operation_text(source, c) for c in run]
     texts = [*texts[1:], f"cache().{texts[0]}"]
-    return [*moved, *chain_edits.replace_operations(source, run, texts)], False
+    return chain_edits.replace_operations(source, run, texts), False
 
 
 def add_disk_cache(source: Source, line: int, function_line: int | None = None) -> tuple[list[Edit], bool]:
@@ -239,30 +211,6 @@ def add_disk_cache(source: Source, line: int, function_line: int | None = None) 
 def _is_cached_after(flow: dataset_chains.DatasetChain, call: ast.Call) -> bool:
     """Whether a cache after ``call`` keeps its output already."""
     return any(node_lookup.called_name(c) == "cache" for c in flow.after(call))
-
-
-def _remove_cache(source: Source, cache: ast.Call) -> list[Edit]:
-    """Remove ``ds = ds.cache()`` or ``.cache()`` from its chain. A cache with a file stays."""
-    if cache.args or cache.keywords or not isinstance(cache.func, ast.Attribute):
-        return []
-    statement, owner = node_lookup.enclosing_statement(source, cache), cache.func.value
-    itself = (
-        isinstance(statement, ast.Assign) and statement.value is cache and len(statement.targets) == 1
-        and isinstance(owner, ast.Name) and scope_names.dotted_name(statement.targets[0]) == owner.id
-    )  # fmt: skip
-    if statement is not None and itself:
-        row = source.text.splitlines()[statement.lineno - 1]
-        alone = ";" not in row and statement.lineno == statement.end_lineno and not row[: statement.col_offset].strip()
-        return (
-            [edits.remove_statement(source, statement)]
-            if alone and len(scope_names.statement_block(source, statement)) > 1
-            else []
-        )
-    return (
-        [Edit(source.file, edits.node_end(owner), edits.node_end(cache), "")]
-        if owner.end_lineno == cache.end_lineno
-        else []
-    )
 
 
 def _last_repeatable_operation(source: Source, flow: dataset_chains.DatasetChain, call: ast.Call) -> ast.Call:
@@ -315,7 +263,7 @@ def batch_before_map(
     """Replace ``.map(f).batch(n)`` at ``line`` by ``.batch(n).map(f)``. Return whether ``f`` draws random numbers.
 
     ``f`` must give the same results for a batch: see
-    :func:`slowtrain.script.fixes.elementwise.batch_equivalence.changes_for_batches`.
+    :func:`slowtrain.script.fixes.input.batch_equivalence.changes_for_batches`.
     """
     found = dataset_chains.map_calls(source, line, function_line)
     several = dataset_chains.chains_through(source, found[0]) if len(found) == 1 else []
@@ -353,9 +301,6 @@ def batch_before_map(
 def _has_fixed_order(source: Source, maker: ast.Call) -> bool:
     """Whether a data set gives the same elements in the same order in each epoch."""
     name = node_lookup.called_name(maker)
-    if name == "list_files":
-        given = node_lookup.argument_value(maker, "shuffle", 1)
-        return isinstance(given, ast.Constant) and given.value is False
     if name == "from_generator":
         generator = node_lookup.argument_value(maker, "generator", 0)
         return generator is not None and generator_edits.is_repeatable_generator(source, generator, maker)
@@ -372,10 +317,8 @@ def _is_built_once(source: Source, call: ast.Call, several: Sequence[dataset_cha
 def is_sequential_map(source: Source, call: ast.Call) -> bool:
     """Whether a ``map`` runs one call at a time, because its number of parallel calls is missing, 1 or None."""
     given = node_lookup.argument_value(call, "num_parallel_calls", 1)
-    if given is None or queries.int_at(source, given) == 1:
-        return True
-    written = setting_origins.literal_origin(source, given)
-    return written is not None and written.value is None
+    none = isinstance(given, ast.Constant) and given.value is None
+    return given is None or none or queries.int_at(source, given) == 1
 
 
 def has_starred_arguments(call: ast.Call) -> bool:
@@ -389,3 +332,45 @@ def _disables_autotune(source: Source) -> bool:
         and any(scope_names.dotted_name(t).endswith("autotune.enabled") for t in n.targets)
         for n in syntax_tree.walk(source.tree)
     )  # fmt: skip
+
+
+def read_files_in_parallel(source: Source, line: int) -> tuple[list[Edit], bool]:
+    """Let the record reader at ``line`` read several files at once. Return whether records keep their order."""
+    if made := parallelise_interleave(source, line):
+        return made, True
+    reader = node_lookup.single_call(source, line, "TFRecordDataset")
+    names = node_lookup.argument_value(reader, "filenames", 0) if reader is not None else None
+    if reader is None or names is None or not dataset_chains.makes_dataset(source, reader):
+        return [], False
+    given = node_lookup.argument_value(reader, "num_parallel_reads", 3)
+    if given is not None or has_starred_arguments(reader) or not _names_several_files(source, names):
+        return [], False
+    text, also = autotune_reference(source)
+    return [*also, edits.set_keyword(source, reader, "num_parallel_reads", text)], False
+
+
+def open_files_in_parallel(source: Source, line: int) -> list[Edit]:
+    """Let ``interleave`` at ``line`` open several files at once, if the elements keep their order."""
+    made, same = read_files_in_parallel(source, line)
+    inside = [c for c in node_lookup.calls_at_line(source, line, "interleave") if dataset_chains.is_operation(c)]
+    sure = same and len(inside) == 1 and inside[0].args and "deterministic" not in source.text
+    alike = sure and not repeatable_functions.may_vary_by_call(source, inside[0].args[0])
+    return made if alike and repeatable_functions.may_run_in_parallel(source, inside[0].args[0], inside[0]) else []
+
+
+def is_shuffled_later(source: Source, line: int) -> bool:
+    """Whether the pipeline at ``line`` shuffles its elements after that line."""
+    call = dataset_chains.chain_at(source, line)
+    several = dataset_chains.chains_through(source, call) if call is not None else []
+    return bool(several) and all("shuffle" in f.names for f in several)
+
+
+def _names_several_files(source: Source, names: ast.expr) -> bool:
+    """Whether ``names`` is certainly more than one file."""
+    if isinstance(names, ast.Name):
+        value = name_bindings.single_assignment(source, names)
+        return value is not None and _names_several_files(source, value)
+    if isinstance(names, ast.Call) and node_lookup.called_name(names) in ("sorted", "list") and names.args:
+        return _names_several_files(source, names.args[0])
+    listed = isinstance(names, ast.Call) and node_lookup.called_name(names) in ("glob", "rglob", "listdir")
+    return listed or isinstance(names, ast.ListComp)

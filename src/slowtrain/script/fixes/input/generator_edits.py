@@ -6,8 +6,9 @@ import ast
 from collections.abc import Iterable, Iterator
 
 from slowtrain.model import Edit
-from slowtrain.script.navigation import node_lookup, scope_names
-from slowtrain.script.pipelines import dataset_chains
+from slowtrain.script.fixes.loops import moved_statements
+from slowtrain.script.navigation import name_bindings, node_lookup, scope_names
+from slowtrain.script.pipelines import chain_edits, dataset_chains
 from slowtrain.script.properties import repeatable_functions
 from slowtrain.script.text import edits, syntax_tree
 from slowtrain.script.text.source_file import FUNCTION_NODES, Source
@@ -38,31 +39,20 @@ def use_tensor_slices(source: Source, line: int) -> list[Edit]:
     ):
         return []
     generator = node_lookup.argument_value(call, "generator", 0)
+    spec = node_lookup.argument_value(call, "output_signature", 4)
     if (
-        generator is None
-        or node_lookup.argument_value(call, "args", 3) is not None
+        spec is None
+        or not isinstance(generator, ast.Name)
+        or not {k.arg for k in call.keywords} <= {"generator", "output_signature"}
         or not is_repeatable_generator(source, generator, call)
     ):
         return []
-    made = _generator_call_text(source, generator)
-    kinds = node_lookup.argument_value(call, "output_signature", 4)
-    types = node_lookup.argument_value(call, "output_types", 1)
-    spec = _assigned_once(source, kinds or types, call)
-    if made is None or spec is None or any(k.arg is None for k in call.keywords):
+    function = node_lookup.function_named(source, generator.id)
+    if function is None or scope_names.parameter_names(function) or not _has_known_shapes(spec):
         return []
-    shapes = (
-        _assigned_once(source, node_lookup.argument_value(call, "output_shapes", 2), call) if kinds is None else spec
-    )
-    if shapes is None or not _has_tabular_shape(shapes, kinds is not None):
-        return []
-    text = edits.node_text(source, kinds or types or spec)
-    dtype = "spec.dtype.as_numpy_dtype" if kinds is not None else "spec.as_numpy_dtype"
     np, also = edits.ensure_import(source, "numpy", "np")
-    if _is_single_tensor(spec):
-        array = f"{np}.array(list({made}), {text}{dtype.removeprefix('spec')})"
-    else:
-        zipped = f"zip(zip(*{made}), {text})"
-        array = f"tuple(\n        {np}.array(part, {dtype})\n        for part, spec in {zipped}\n    )"
+    zipped = f"zip(zip(*{generator.id}()), {edits.node_text(source, spec)})"
+    array = f"tuple(\n        {np}.array(part, spec.dtype.as_numpy_dtype)\n        for part, spec in {zipped}\n    )"
     at, column = edits.node_end(call.func)
     begun = (at, column - len("from_generator"))
     row = source.text.splitlines()[call.lineno - 1]
@@ -73,18 +63,8 @@ def use_tensor_slices(source: Source, line: int) -> list[Edit]:
 
 def is_repeatable_generator(source: Source, generator: ast.expr, near: ast.AST) -> bool:
     """Whether a generator of this file ends and yields the same elements in each call after ``near``."""
-    start: ast.AST | None = generator
-    if isinstance(generator, ast.Lambda):
-        start = (
-            node_lookup.function_named(source, node_lookup.called_name(generator.body))
-            if isinstance(generator.body, ast.Call)
-            else None
-        )
-    elif isinstance(generator, ast.Name):
-        start = node_lookup.function_named(source, generator.id, near)
-    else:
-        start = None
-    if not isinstance(start, ast.FunctionDef) or repeatable_functions.may_vary_by_call(source, start):
+    start = node_lookup.function_named(source, generator.id, near) if isinstance(generator, ast.Name) else None
+    if start is None or repeatable_functions.may_vary_by_call(source, start):
         return False
     bodies = source.called(start)
     for node in (n for b in bodies for n in syntax_tree.walk(b)):
@@ -191,13 +171,7 @@ def _is_immutable_sequence(source: Source, owner: ast.ClassDef, methods: dict[st
 
 def changes_only_own_results(function: ast.FunctionDef) -> bool:
     """Whether the function changes in place only objects that it creates itself."""
-    lent = set(scope_names.parameter_names(function))
-    for node in scope_names.nodes_in_scope(function.body):
-        if isinstance(node, ast.Assign) and isinstance(node.value, (ast.Name, ast.Attribute, ast.Subscript)):
-            lent |= {n for target in node.targets for n in scope_names.bound_names(target)}
-        elif isinstance(node, (ast.For, ast.AsyncFor)):
-            lent |= scope_names.bound_names(node.target)
-    own = scope_names.bound_names(function.body) - lent
+    own = moved_statements.own_names(function)
     for node in syntax_tree.walk(function):
         stored = isinstance(node, (ast.Subscript, ast.Attribute)) and not isinstance(node.ctx, ast.Load)
         if stored and isinstance(node, ast.expr) and base_name(node) not in own:
@@ -211,60 +185,20 @@ def changes_only_own_results(function: ast.FunctionDef) -> bool:
     return True
 
 
-def _generator_call_text(source: Source, generator: ast.expr) -> str | None:
-    """Return the call that runs a generator: ``f()`` of ``f``, ``f(x)`` of ``lambda: f(x)``."""
-    if isinstance(generator, ast.Lambda) and not scope_names.parameter_names(generator):
-        return edits.node_text(source, generator.body)
-    if isinstance(generator, ast.Name):
-        function = node_lookup.function_named(source, generator.id)
-        return f"{generator.id}()" if function is not None and not scope_names.parameter_names(function) else None
-    return None
-
-
-def _assigned_once(source: Source, node: ast.expr | None, near: ast.AST) -> ast.expr | None:
-    """Return ``node``, or the only value assigned to the name."""
-    if not isinstance(node, ast.Name):
-        return node
-    for scope in (scope_names.enclosing_scope(source, near), source.tree):
-        found = scope_names.binding_statements(source, node.id, scope)
-        if found:
-            return found[0].value if len(found) == 1 and isinstance(found[0], ast.Assign) else None
-    return None
-
-
-def _is_single_tensor(spec: ast.expr) -> bool:
-    if isinstance(spec, ast.Call):
-        return node_lookup.called_name(spec) == "TensorSpec"
-    return isinstance(spec, ast.Attribute)
-
-
-def _has_tabular_shape(spec: ast.expr, signature: bool) -> bool:
-    """Whether each part has a known shape: ``TensorSpec((3, N), ...)``, or ``(3, N)`` in ``output_shapes``."""
+def _has_known_shapes(spec: ast.expr) -> bool:
+    """Whether a signature is ``(TensorSpec(…), …)`` or ``tuple([TensorSpec(…)] * n)``, of known shapes."""
     if isinstance(spec, ast.Call) and node_lookup.called_name(spec) == "tuple" and len(spec.args) == 1:
-        return _has_tabular_shape(spec.args[0], signature)
+        return _has_known_shapes(spec.args[0])
     if isinstance(spec, ast.BinOp) and isinstance(spec.op, ast.Mult):
-        return _has_tabular_shape(spec.left, signature)
-    if isinstance(spec, ast.Call):
-        name = node_lookup.called_name(spec)
-        shape = node_lookup.argument_value(spec, "shape", 0) if name == "TensorSpec" else None
-        if name == "TensorShape":
-            shape = spec.args[0] if spec.args else None
-        return isinstance(shape, (ast.Tuple, ast.List)) and _has_known_dimensions(shape)
-    if not isinstance(spec, (ast.Tuple, ast.List)):
-        return False
-    if signature:
-        return bool(spec.elts) and all(isinstance(e, ast.Call) and _has_tabular_shape(e, True) for e in spec.elts)
-    parts = spec.elts
-    return bool(parts) and all(
-        _has_known_dimensions(e)
-        if isinstance(e, (ast.Tuple, ast.List))
-        else isinstance(e, ast.Call) and _has_tabular_shape(e, False)
-        for e in parts
-    )
+        return _has_known_shapes(spec.left)
+    return isinstance(spec, (ast.Tuple, ast.List)) and bool(spec.elts) and all(map(_is_known_tensor, spec.elts))
 
 
-def _has_known_dimensions(shape: ast.Tuple | ast.List) -> bool:
-    return not any(
+def _is_known_tensor(spec: ast.expr) -> bool:
+    """Whether it is ``TensorSpec((3, N), …)``, without a dimension that is None."""
+    made = isinstance(spec, ast.Call) and node_lookup.called_name(spec) == "TensorSpec"
+    shape = node_lookup.argument_value(spec, "shape", 0) if made and isinstance(spec, ast.Call) else None
+    return isinstance(shape, (ast.Tuple, ast.List)) and not any(
         isinstance(d, ast.Starred) or (isinstance(d, ast.Constant) and not isinstance(d.value, int)) for d in shape.elts
     )
 
@@ -280,3 +214,108 @@ def _reads_whole_epochs(source: Source) -> bool:
     """Whether no call in the file sets the batches of an epoch. Otherwise, a generator may be read in part only."""
     named: Iterable[ast.keyword] = (n for n in syntax_tree.walk(source.tree) if isinstance(n, ast.keyword))
     return not any(k.arg in ("steps_per_epoch", "max_steps", "train_steps") for k in named)
+
+
+HELPER_NAME = "batched_generator"
+CHUNK_SAMPLES = 32  # samples per yield if an operation stands between the generator and ``batch``
+HELPER_CODE = '''
+def {name}(generator, spec, size, drop_remainder=False):
+    """The samples of ``generator`` in the same order, handed to TensorFlow a batch at a time."""
+
+    def parts(sample, spec):
+        if isinstance(spec, dict):
+            return [part for key in sorted(spec) for part in parts(sample[key], spec[key])]
+        if isinstance(spec, tuple):
+            return [part for one, inner in zip(sample, spec) for part in parts(one, inner)]
+        return [{np}.array(sample, spec.dtype.as_numpy_dtype)]
+
+    def batches():
+        samples = iter(generator())
+        while chunk := [parts(one, spec) for one in {itertools}.islice(samples, size)]:
+            if len(chunk) == size or not drop_remainder:
+                yield {tf}.nest.pack_sequence_as(spec, [{np}.stack(part) for part in zip(*chunk)])
+
+    first = [size if drop_remainder else None]
+    whole = {tf}.nest.map_structure(lambda part: {tf}.TensorSpec(first + part.shape.as_list(), part.dtype), spec)
+    return {tf}.data.Dataset.from_generator(batches, output_signature=whole)
+
+'''
+
+
+def yield_batches(source: Source, line: int) -> list[Edit]:
+    """Let the generator of ``from_generator(f, output_signature=s).batch(n)`` at ``line`` yield batches.
+
+    Without ``batch`` directly behind it, ``unbatch()`` follows. Samples, order and random draws stay the same.
+    """
+    call = node_lookup.single_call(source, line, "from_generator")
+    if call is None or HELPER_NAME in source.text or not dataset_chains.makes_dataset(source, call):
+        return []
+    taken = {k.arg for k in call.keywords}
+    generator, spec = (
+        node_lookup.argument_value(call, "generator", 0),
+        node_lookup.argument_value(call, "output_signature", 4),
+    )
+    if generator is None or spec is None or len(call.args) > 1 or not taken <= {"generator", "output_signature"}:
+        return []
+    top: ast.AST | None = call
+    above = node_lookup.parents_of(source)
+    while top is not None and not isinstance(above.get(top), ast.Module):
+        top = above.get(top)
+    if not has_known_shapes(source, spec, call) or not isinstance(top, ast.stmt):
+        return []
+    several = dataset_chains.chains_through(source, call)
+    after = several[0].after(call) if len(several) == 1 else ()
+    size, drop, gone = _batch_after(source, call, after[0]) if after else ("", "", [])
+    given = [
+        edits.node_text(source, generator),
+        edits.node_text(source, spec),
+        size or str(CHUNK_SAMPLES),
+        *([drop] if drop else []),
+    ]
+    made = f"{HELPER_NAME}({', '.join(given)})" + ("" if size else ".unbatch()")
+    names, more = {}, []
+    for module, usual in (("tensorflow", "tf"), ("numpy", "np"), ("itertools", "itertools")):
+        names[usual], also = edits.ensure_import(source, module, usual)
+        more += also
+    return [
+        *more,
+        edits.insert_before(source, top, HELPER_CODE.format(name=HELPER_NAME, **names)),
+        edits.replace_node(source, call, made),
+        *gone,
+    ]
+
+
+def _batch_after(source: Source, call: ast.Call, batch: ast.Call) -> tuple[str, str, list[Edit]]:
+    """Return the batch size, the text of the chain without ``batch``, and further edits."""
+    nothing: tuple[str, str, list[Edit]] = ("", "", [])
+    if node_lookup.called_name(batch) != "batch" or not isinstance(batch.func, ast.Attribute):
+        return nothing
+    size, drop = (
+        node_lookup.argument_value(batch, "batch_size", 0),
+        node_lookup.argument_value(batch, "drop_remainder", 1),
+    )
+    if size is None or len(batch.args) > 2 or not {k.arg for k in batch.keywords} <= {"batch_size", "drop_remainder"}:
+        return nothing
+    if not chain_edits.are_movable(source, [call, batch]):
+        return nothing
+    without = Edit(source.file, edits.node_end(batch.func.value), edits.node_end(batch), "")
+    return edits.node_text(source, size), edits.node_text(source, drop) if drop is not None else "", [without]
+
+
+def has_known_shapes(source: Source, spec: ast.expr, near: ast.AST) -> bool:
+    """Whether every part of a signature is a tensor with a fully known shape."""
+    if isinstance(spec, ast.Name):
+        value = dataset_chains.last_assignment(source, spec, near)
+        return value is not None and not isinstance(value, ast.Name) and has_known_shapes(source, value, value)
+    if isinstance(spec, ast.Tuple):
+        return bool(spec.elts) and all(has_known_shapes(source, e, near) for e in spec.elts)
+    if isinstance(spec, ast.Dict):
+        return (
+            bool(spec.values) and None not in spec.keys and all(has_known_shapes(source, v, near) for v in spec.values)
+        )
+    if not isinstance(spec, ast.Call) or name_bindings.qualified_name(source, spec.func) != "tensorflow.TensorSpec":
+        return False
+    shape = node_lookup.argument_value(spec, "shape", 0)
+    dims = shape.elts if isinstance(shape, (ast.Tuple, ast.List)) else [shape]
+    open_ = (d is None or isinstance(d, ast.Starred) or (isinstance(d, ast.Constant) and d.value is None) for d in dims)
+    return isinstance(shape, (ast.Tuple, ast.List)) and not any(open_)

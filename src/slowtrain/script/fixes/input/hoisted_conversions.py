@@ -3,16 +3,125 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TypeGuard
 
 from slowtrain.model import Edit
-from slowtrain.script.fixes.input import generator_edits, known_arrays
-from slowtrain.script.navigation import call_index, node_lookup, scope_names
+from slowtrain.script.fixes.input import generator_edits
+from slowtrain.script.fixes.loops import moved_statements
+from slowtrain.script.interpreter.engine import queries
+from slowtrain.script.interpreter.engine.interpreter import value_at
+from slowtrain.script.navigation import call_index, name_bindings, node_lookup, scope_names
 from slowtrain.script.navigation.step_input import BLOCK_STATEMENTS
+from slowtrain.script.pipelines import dataset_chains
 from slowtrain.script.properties import repeatable_functions
 from slowtrain.script.text import edits, syntax_tree
 from slowtrain.script.text.source_file import FUNCTION_NODES, Source
+
+DRAWING_METHODS = frozenset(
+    "normal uniform random rand randn randint integers choice standard_normal permutation random_sample poisson beta "
+    "gamma exponential binomial laplace lognormal".split()
+)
+CONSTANT_FUNCTIONS = frozenset("int float str len bool range tempfile.gettempdir os.getcwd os.environ.get".split())
+
+
+def table_kind(source: Source, name: ast.Name) -> str | None:
+    """Return "arrays" for a NumPy array in memory, "lists" for lists of equal length with numbers, else None."""
+    if queries.kind_at(source, name) == queries.ARRAY:
+        return None if _may_be_mapped_file(source, name) else "arrays"
+    return "lists" if value_at(source, name).kind == "list" and queries.shape_at(source, name) is not None else None
+
+
+def _may_be_mapped_file(source: Source, name: ast.Name) -> bool:
+    """Whether the array may be a file that is mapped into memory, which a conversion would read as a whole."""
+    bound = name_bindings.bindings_of(name_bindings.binding_scope(source, name, name.id), name.id)
+    values = [name_bindings.assigned_value(source, n) for n in bound if isinstance(n, ast.Name)]
+    return any(isinstance(v, ast.Call) and node_lookup.called_name(v) in ("load", "memmap") for v in values)
+
+
+def holds_row_numbers(source: Source, name: ast.Name) -> bool:
+    """Whether ``name`` holds an array of integers, such as a permutation, a range or a slice of one."""
+    found = value_at(source, name)
+    return found.kind == "array" and found.dtype.startswith("int")
+
+
+def is_plain_constant(source: Source, name: str) -> bool:
+    """Whether a module-level name is assigned once, to a number, a string or a tuple of them."""
+    found = scope_names.binding_statements(source, name, source.tree)
+    bound = list(name_bindings.bindings_of(source.tree, name))
+    if len(found) != 1 or len(bound) != 1 or not isinstance(found[0], ast.Assign) or not isinstance(bound[0], ast.Name):
+        return False
+    value = name_bindings.assigned_value(source, bound[0])
+    return value is not None and all(_is_immutable(source, n) for n in syntax_tree.walk(value))
+
+
+def _is_immutable(source: Source, node: ast.AST) -> bool:
+    """Whether an expression only creates immutable values."""
+    if isinstance(node, ast.Call):
+        name = scope_names.resolved_name(source, node.func)
+        return name.startswith("os.path.") or name in CONSTANT_FUNCTIONS
+    return not isinstance(node, (ast.List, ast.Dict, ast.Set, ast.Subscript, ast.ListComp, ast.DictComp, ast.SetComp))
+
+
+def read_dataset_into_memory(source: Source, line: int) -> list[Edit]:
+    """Replace ``f["x"]`` of an HDF5 file by ``f["x"][:]`` if the loop at ``line`` reads its rows.
+
+    The caller has to make sure that the whole data set fits in memory.
+    """
+    names = {
+        n.value.id: n.value for n in syntax_tree.walk(source.tree)
+        if isinstance(n, ast.Subscript) and isinstance(n.value, ast.Name) and n.lineno <= line <= (n.end_lineno or 0)
+        and scope_names.enclosing_loops(source, n)
+    }  # fmt: skip
+    found = []
+    for name in names.values():
+        part = name_bindings.single_assignment(source, name)
+        stored = isinstance(part, ast.Subscript) and isinstance(part.slice, ast.Constant)
+        if not stored or not isinstance(part, ast.Subscript) or not _is_open_hdf5_file(source, part.value):
+            continue
+        if not isinstance(part.slice, ast.Constant) or not isinstance(part.slice.value, str):
+            continue
+        if _is_only_sliced(source, name.id):
+            found.append(edits.insert_text(source, edits.node_end(part), "[:]"))
+    return sorted(found, key=lambda e: e.start)
+
+
+def _is_open_hdf5_file(source: Source, node: ast.expr) -> bool:
+    """Whether ``node`` is an HDF5 file that is open for reading."""
+    if not isinstance(node, ast.Name):
+        return False
+    given = dataset_chains.last_assignment(source, node, node)
+    if not isinstance(given, ast.Call) or scope_names.resolved_name(source, given.func) != "h5py.File":
+        return False
+    mode = node_lookup.argument_value(given, "mode", 1)
+    return mode is None or (isinstance(mode, ast.Constant) and mode.value == "r")
+
+
+def _is_only_sliced(source: Source, name: str) -> bool:
+    """Whether the file only slices ``name`` and reads its length and shape, without changing it in place."""
+    above = node_lookup.parents_of(source)
+    parts: set[str] = set()
+    for node in syntax_tree.walk(source.tree):
+        if not (isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Load)):
+            continue
+        parent = above.get(node)
+        if isinstance(parent, ast.Attribute) and parent.attr in ("shape", "dtype", "ndim", "size"):
+            continue
+        if isinstance(parent, ast.Call) and scope_names.dotted_name(parent.func) == "len":
+            continue
+        if not isinstance(parent, ast.Subscript) or parent.value is not node or not isinstance(parent.ctx, ast.Load):
+            return False
+        holder = above.get(parent)
+        if isinstance(holder, ast.Assign):
+            parts |= scope_names.bound_names(holder)
+    for node in syntax_tree.walk(source.tree):
+        target: ast.expr | None = node.target if isinstance(node, ast.AugAssign) else None
+        if isinstance(node, ast.Subscript) and not isinstance(node.ctx, ast.Load):
+            target = node.value
+        if isinstance(target, ast.Name) and target.id in parts:
+            return False
+    return True
+
 
 CONVERSION_FUNCTIONS = ("tensorflow.constant", "tensorflow.convert_to_tensor", "tensorflow.cast")
 PURE_BUILTINS = frozenset(
@@ -23,18 +132,7 @@ PURE_METHODS = frozenset(
     "values split join strip".split()
 )
 # Parts of NumPy and TensorFlow names that draw random numbers, keep state or reach outside the process.
-IMPURE_NAME_PARTS = (
-    ".random",
-    ".Variable",
-    "keras",
-    ".data.",
-    ".io.write",
-    ".save",
-    ".load",
-    ".summary",
-    ".lookup",
-    ".gfile",
-)
+IMPURE_NAME_PARTS = tuple(".random .Variable keras .data. .io.write .save .load .summary .lookup .gfile".split())
 
 
 # -- conversions
@@ -54,7 +152,7 @@ def convert_before_loop(source: Source, line: int) -> list[Edit]:
         if not isinstance(part, ast.Subscript) or not isinstance(part.value, ast.Name):
             return []
         loop = _invariant_loop(source, call, [*call.args[1:], *(k.value for k in call.keywords)], part.value.id)
-        table = known_arrays.table_kind(source, part.value)
+        table = table_kind(source, part.value)
         typed = node_lookup.argument_value(call, "dtype", 1) is not None
         if loop is None or table is None or (table == "lists" and not typed):
             return []
@@ -62,56 +160,32 @@ def convert_before_loop(source: Source, line: int) -> list[Edit]:
         if index is None:
             return []
         whole = _whole_conversion(source, call, part)
-        name = made.get(whole) or unused_name(source, f"{part.value.id}_tensor", made.values())
+        name = made.get(whole) or moved_statements.free_name(source, f"{part.value.id}_tensor", taken=made.values())
         if whole not in made:
             found.append(edits.insert_before(source, loop, f"{name} = {whole}"))
             made[whole] = name
-        text = f"{name}[{index}]" if isinstance(part.slice, ast.Slice) else _gather_text(source, name, index)
-        found.append(edits.replace_node(source, call, text))
+        tf, _ = edits.ensure_import(source, "tensorflow", "tf")
+        rows = f"{name}[{index}]" if isinstance(part.slice, ast.Slice) else f"{tf}.gather({name}, {index})"
+        found.append(edits.replace_node(source, call, rows))
     return found
 
 
 def _row_index_text(source: Source, index: ast.expr) -> str | None:
     """Return the text of the row index: a slice or an array of row numbers."""
     if isinstance(index, ast.Slice):
-        return _slice_text(source, index)
-    rows = index.value if isinstance(index, ast.Subscript) and isinstance(index.slice, ast.Slice) else index
-    if isinstance(rows, ast.Name) and known_arrays.holds_row_numbers(source, rows):
-        return edits.node_text(source, index)
+        start, stop = (edits.node_text(source, b) if b is not None else "" for b in (index.lower, index.upper))
+        spaced = " " if "\x20:" in edits.node_text(source, index) else ""
+        return f"{start}{spaced}:{spaced}{stop}" if index.step is None else None
+    if isinstance(index, ast.Name) and holds_row_numbers(source, index):
+        return index.id
     return None
-
-
-def _slice_text(source: Source, index: ast.Slice) -> str:
-    bounds = [edits.node_text(source, b) if b is not None else "" for b in (index.lower, index.upper)]
-    step = f":{edits.node_text(source, index.step)}" if index.step is not None else ""
-    spaced = " " if "\x20:" in edits.node_text(source, index) else ""
-    return f"{bounds[0]}{spaced}:{spaced}{bounds[1]}{step}"
-
-
-def _gather_text(source: Source, name: str, index: str) -> str:
-    tf, _ = edits.ensure_import(source, "tensorflow", "tf")
-    return f"{tf}.gather({name}, {index})"
 
 
 def _whole_conversion(source: Source, call: ast.Call, part: ast.Subscript) -> str:
     """Return the conversion of the whole data: ``tf.constant(data, dtype=...)``."""
-    text = edits.edited_text(source, [edits.replace_node(source, part, edits.node_text(source, part.value))])
-    shift = len(source.text.encode()) - len(text.encode())
-    line, column = edits.node_end(call)
-    rows = text.split("\n")
-    single = call.lineno == line
-    if not single:
-        arguments = [edits.node_text(source, part.value), *(edits.node_text(source, a) for a in call.args[1:])]
-        arguments += [f"{k.arg}={edits.node_text(source, k.value)}" for k in call.keywords]
-        return f"{edits.node_text(source, call.func)}({', '.join(arguments)})"
-    return rows[line - 1].encode()[call.col_offset : column - shift].decode()
-
-
-def unused_name(source: Source, name: str, taken: Iterable[str]) -> str:
-    used = {n.id for n in syntax_tree.walk(source.tree) if isinstance(n, ast.Name)} | set(taken)
-    while name in used:
-        name += "_"
-    return name
+    given = [edits.node_text(source, part.value), *(edits.node_text(source, a) for a in call.args[1:])]
+    given += [f"{k.arg}={edits.node_text(source, k.value)}" for k in call.keywords]
+    return f"{edits.node_text(source, call.func)}({', '.join(given)})"
 
 
 # -- statements that give the same in every step
@@ -131,9 +205,7 @@ def hoist_assignment(source: Source, line: int) -> list[Edit]:
     row = source.text.splitlines()[statement.lineno - 1]
     if not all(isinstance(t, ast.Name) for t in targets) or row[: statement.col_offset].strip() or ";" in row:
         return []
-    if not is_pure(source, statement.value) or isinstance(
-        statement.value, (ast.Constant, ast.Name, ast.List, ast.Dict)
-    ):
+    if isinstance(statement.value, (ast.List, ast.Dict)) or not is_pure(source, statement.value):
         return []
     if not _reads_only_data(source, statement.value):
         return []
@@ -153,7 +225,7 @@ def hoist_assignment(source: Source, line: int) -> list[Edit]:
         return []
     if len(scope_names.statement_block(source, statement)) < 2:
         return []
-    text = _dedented_text(source, statement)
+    text = "\n".join(moved_statements.statement_lines(source.text.split("\n"), statement))
     return [edits.insert_before(source, loop, text), edits.remove_statement(source, statement, text)]
 
 
@@ -183,7 +255,7 @@ def hoist_conversions(source: Source, line: int) -> list[Edit]:
         whole = edits.node_text(source, call)
         if whole not in made:
             first = next((n.id for n in syntax_tree.walk(call.args[0]) if isinstance(n, ast.Name)), "data")
-            made[whole] = unused_name(source, f"{first}_tensor", made.values())
+            made[whole] = moved_statements.free_name(source, f"{first}_tensor", taken=made.values())
             found.append(edits.insert_before(source, loop, f"{made[whole]} = {whole}"))
         found.append(edits.replace_node(source, call, made[whole]))
     return found
@@ -202,11 +274,6 @@ def _outermost_conversions(source: Source, statement: ast.AST) -> Iterator[ast.C
             yield from _outermost_conversions(source, node)
 
 
-def _dedented_text(source: Source, statement: ast.stmt) -> str:
-    rows = source.text.splitlines()[statement.lineno - 1 : statement.end_lineno]
-    return "\n".join([rows[0][statement.col_offset :], *(r.removeprefix(" " * statement.col_offset) for r in rows[1:])])
-
-
 def is_pure(source: Source, value: ast.expr) -> bool:
     """Whether ``value`` is a pure expression: equal inputs give equal results, without side effects."""
     waits = (ast.Await, ast.Yield, ast.YieldFrom, ast.NamedExpr)
@@ -219,25 +286,7 @@ def _is_pure_call(source: Source, call: ast.Call) -> bool:
     name = scope_names.resolved_name(source, call.func)
     if name.startswith(("numpy.", "tensorflow.")):
         return not any(word in name for word in IMPURE_NAME_PARTS)
-    if not isinstance(call.func, ast.Name):
-        return isinstance(call.func, ast.Attribute) and call.func.attr in PURE_METHODS
-    function = node_lookup.function_named(source, call.func.id, call)
-    if function is None:
-        return call.func.id in PURE_BUILTINS
-    return _is_pure_function(source, call, function)
-
-
-def _is_pure_function(source: Source, call: ast.Call, function: ast.FunctionDef) -> bool:
-    if repeatable_functions.may_vary_by_call(source, function) or not generator_edits.changes_only_own_results(
-        function
-    ):
-        return False
-    reached = source.called(function)
-    inner = [n for f in reached for n in syntax_tree.walk(f) if isinstance(n, ast.Call) and n is not call]
-    defined = [f.name for f in reached if isinstance(f, FUNCTION_NODES)]
-    return all(node_lookup.called_name(n) in defined or _is_pure_call(source, n) for n in inner) and all(
-        _reads_only_data(source, f) for f in reached
-    )
+    return isinstance(call.func, ast.Attribute) and call.func.attr in PURE_METHODS
 
 
 def _reads_only_data(source: Source, node: ast.AST) -> bool:
@@ -253,9 +302,7 @@ def _reads_only_data(source: Source, node: ast.AST) -> bool:
     names = [
         n for n in syntax_tree.walk(node) if isinstance(n, ast.Name) and n.id in free and isinstance(n.ctx, ast.Load)
     ]
-    return all(
-        known_arrays.is_plain_constant(source, n.id) or known_arrays.table_kind(source, n) is not None for n in names
-    )
+    return all(is_plain_constant(source, n.id) or table_kind(source, n) is not None for n in names)
 
 
 def _runs_in_each_iteration(source: Source, statement: ast.stmt, loop: ast.stmt) -> bool:
@@ -273,9 +320,8 @@ def header_names(node: ast.AST) -> set[str]:
     """Return names that the header of a loop or ``with`` binds."""
     if isinstance(node, (ast.For, ast.AsyncFor)):
         return scope_names.bound_names(node.target)
-    if isinstance(node, (ast.With, ast.AsyncWith)):
-        return {n for i in node.items if i.optional_vars is not None for n in scope_names.bound_names(i.optional_vars)}
-    return set()
+    opened = node.items if isinstance(node, (ast.With, ast.AsyncWith)) else []
+    return scope_names.bound_names([i.optional_vars for i in opened if i.optional_vars is not None])
 
 
 def is_item_store(node: ast.AST) -> TypeGuard[ast.Subscript | ast.Attribute]:
@@ -293,9 +339,7 @@ def _invariant_loop(
     found = None
     for loop in scope_names.enclosing_loops(source, node):
         inside = [loop, *(f for s in loop.body for f in source.called(s)[1:])]
-        again = scope_names.bound_names(loop.body) | (
-            scope_names.bound_names(loop.target) if isinstance(loop, ast.For) else set()
-        )
+        again = scope_names.bound_names(loop.body) | header_names(loop)
         if names & again or any(
             names & scope_names.declared_outer_names(f) for f in inside if isinstance(f, FUNCTION_NODES)
         ):

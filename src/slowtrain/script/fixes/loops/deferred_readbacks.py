@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 
 from slowtrain.model import Edit
-from slowtrain.script.fixes.loops import function_extraction
+from slowtrain.script.fixes.loops import moved_statements
 from slowtrain.script.navigation import node_lookup, scope_names
 from slowtrain.script.text import edits, syntax_tree
 from slowtrain.script.text.source_file import FUNCTION_NODES, Source
@@ -16,15 +16,8 @@ REPORT_FUNCTIONS = frozenset(
     "print info debug warning error write flush log set_postfix set_description scalar add_scalar".split()
 )
 CONTROL_FLOW_NODES = (
-    ast.Break,
-    ast.Continue,
-    ast.Return,
-    ast.Yield,
-    ast.YieldFrom,
-    ast.Await,
-    ast.Global,
-    ast.Nonlocal,
-)
+    ast.Break, ast.Continue, ast.Return, ast.Yield, ast.YieldFrom, ast.Await, ast.Global, ast.Nonlocal,
+)  # fmt: skip
 
 
 def defer_readbacks(source: Source, line: int) -> list[Edit]:
@@ -72,62 +65,39 @@ def _contains_step_loop(one: ast.stmt) -> bool:
 
 
 def _append_tensors(source: Source, loop: ast.For | ast.While, one: ast.stmt, tf: str) -> tuple[str, list[Edit]] | None:
-    """Replace ``losses.append(float(loss))`` by ``losses.append(loss)``, and convert the list after the loop."""
-    values = _unpacking_append(one) if isinstance(one, ast.For) else None
-    call = values or (one.value if isinstance(one, ast.Expr) and isinstance(one.value, ast.Call) else None)
-    if call is None or node_lookup.called_name(call) != "append" or not isinstance(call.func, ast.Attribute):
+    """Replace ``for value in tensor: values.append(float(value))`` by ``values.append(tensor)``.
+
+    The list is converted after the loop. Return its name and the edits.
+    """
+    call = _unpacking_append(one)
+    owner = call.func.value if call is not None and isinstance(call.func, ast.Attribute) else None
+    if call is None or not isinstance(one, ast.For) or not isinstance(owner, ast.Name):
         return None
-    owner, read = call.func.value, _read_tensor(call.args[0]) if len(call.args) == 1 else None
-    if not isinstance(owner, ast.Name) or read is None:
-        return None
-    tensor, plain = read
-    outer = _conversion_loop(source, loop, call, owner.id)
+    name, outer = owner.id, _conversion_loop(source, loop, call, owner.id)
     if outer is None:
         return None
-    name = owner.id
-    if isinstance(one, ast.For):
-        put = edits.replace_node(source, one, f"{name}.append({edits.node_text(source, one.iter)})")
-        joined = f"{tf}.concat({name}, 0).numpy()"
-        joined = f"{joined}.tolist() if {name} else []" if plain else f"list({joined}) if {name} else []"
-    else:
-        put = edits.replace_node(source, call.args[0], edits.node_text(source, tensor))
-        joined = f"{tf}.reshape({tf}.stack({name}), [-1]).numpy().tolist() if {name} else []"
-        joined = joined if plain else f"[value.numpy() for value in {name}]"  # values of any shape
-    return name, [put, edits.insert_after(source, outer, f"{name} = {joined}")]
+    put = edits.replace_node(source, one, f"{name}.append({edits.node_text(source, one.iter)})")
+    joined = f"{name} = {tf}.concat({name}, 0).numpy().tolist() if {name} else []"
+    return name, [put, edits.insert_after(source, outer, joined)]
 
 
 def _unpacking_append(one: ast.stmt) -> ast.Call | None:
-    """``for value in tensor: values.append(float(value))``."""
-    if not isinstance(one, ast.For) or len(one.body) != 1 or one.orelse or not isinstance(one.target, ast.Name):
-        return None
-    inner = one.body[0]
-    call = inner.value if isinstance(inner, ast.Expr) and isinstance(inner.value, ast.Call) else None
-    if (
-        call is None
-        or node_lookup.called_name(call) != "append"
-        or len(call.args) != 1
-        or not isinstance(one.iter, ast.Name)
-    ):
-        return None
-    read = _read_tensor(call.args[0])
-    if read is None or scope_names.dotted_name(read[0]) != one.target.id:
-        return None
-    return call
-
-
-def _read_tensor(node: ast.expr) -> tuple[ast.expr, bool] | None:
-    """Return the tensor of ``float(t)``, ``float(t.numpy())`` or ``t.numpy()``, and whether the result is a Python
-    number.
-    """
-    if not isinstance(node, ast.Call):
-        return None
-    if isinstance(node.func, ast.Name) and node.func.id == "float" and len(node.args) == 1:
-        inner = _read_tensor(node.args[0])
-        tensor = inner[0] if inner is not None else node.args[0]
-        return (tensor, True) if isinstance(tensor, ast.Name) else None
-    if isinstance(node.func, ast.Attribute) and node.func.attr in READ_METHODS and not node.args and not node.keywords:
-        owner = node.func.value
-        return (owner, node.func.attr == "item") if isinstance(owner, ast.Name) else None
+    """Return the call of ``append`` in ``for value in tensor: values.append(float(value))``."""
+    match one:
+        case ast.For(
+            target=ast.Name(id=item),
+            iter=ast.Name(),
+            body=[
+                ast.Expr(
+                    value=ast.Call(
+                        func=ast.Attribute(attr="append"),
+                        args=[ast.Call(func=ast.Name(id="float"), args=[ast.Name(id=read)])],
+                    ) as call
+                )
+            ],
+            orelse=[],
+        ) if item == read:
+            return call
     return None
 
 
@@ -170,7 +140,7 @@ def _report_less_often(source: Source, loop: ast.For | ast.While) -> list[Edit]:
     first, last = run[0], run[-1]
     start, stop = first.lineno, last.end_lineno or last.lineno
     indent = rows[start - 1][: first.col_offset]
-    if indent.strip() or function_extraction.edits_cross_strings(run) or not _ends_its_line(source, last):
+    if moved_statements.edits_cross_strings(run) or not moved_statements.own_their_lines(source, run):
         return []
     counted, counting = _iteration_counter(source, loop, first)
     unit = edits.indentation_unit(source)
@@ -182,12 +152,6 @@ def _report_less_often(source: Source, loop: ast.For | ast.While) -> list[Edit]:
 def _is_periodic(one: ast.stmt) -> bool:
     """``if step % 200 == 0:``"""
     return isinstance(one, ast.If) and any(isinstance(n, ast.Mod) for n in ast.walk(one.test))
-
-
-def _ends_its_line(source: Source, one: ast.stmt) -> bool:
-    line, column = edits.node_end(one)
-    rest = source.text.split("\n")[line - 1].encode()[column:].decode().strip()
-    return not rest or rest.startswith("#")
 
 
 def _report_runs(source: Source, loop: ast.For | ast.While) -> list[list[ast.stmt]]:
@@ -202,8 +166,6 @@ def _report_runs(source: Source, loop: ast.For | ast.While) -> list[list[ast.stm
             current.pop()
         if current and _is_self_contained(source, loop, current):
             runs.append(current)
-        elif current and _is_self_contained(source, loop, [s for s in current if _is_report(s)]):
-            runs += [[s] for s in current if _is_report(s)]
         current = []
     return runs
 
@@ -263,7 +225,7 @@ def _iteration_counter(source: Source, loop: ast.For | ast.While, first: ast.stm
             by_one = isinstance(one.value, ast.Constant) and one.value.value == 1
             if by_one and one.lineno < first.lineno:
                 return one.target.id, []
-    name = function_extraction.free_name(source, "turn", "turn_number")
+    name = moved_statements.free_name(source, "turn", "turn_number")
     outermost = [loop, *scope_names.enclosing_loops(source, loop)][-1]
     return name, [
         edits.insert_before(source, outermost, f"{name} = -1"),

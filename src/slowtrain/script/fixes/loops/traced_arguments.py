@@ -7,13 +7,13 @@ import re
 from collections.abc import Mapping
 
 from slowtrain.model import Edit
-from slowtrain.script.fixes.loops import function_extraction
+from slowtrain.script.fixes.loops import moved_statements
 from slowtrain.script.interpreter.engine import queries
-from slowtrain.script.navigation import call_arguments, class_members, node_lookup, scope_names
+from slowtrain.script.navigation import call_arguments, call_index, node_lookup, scope_names
 from slowtrain.script.navigation.node_lookup import Statements
 from slowtrain.script.properties import graph_obstacles
 from slowtrain.script.text import edits, syntax_tree
-from slowtrain.script.text.source_file import FUNCTION_NODES, Source
+from slowtrain.script.text.source_file import Source
 
 OTHER_DTYPES = re.compile(r"float64|set_floatx|float16|complex|enable_numpy_behavior")
 LIST_FUNCTIONS = frozenset(
@@ -33,7 +33,7 @@ def graph_function(source: Source, line: int) -> ast.FunctionDef | None:
     found = [
         n
         for n in syntax_tree.walk(source.tree)
-        if isinstance(n, ast.FunctionDef) and function_extraction.first_statement_line(n) <= line <= _last_line(n)
+        if isinstance(n, ast.FunctionDef) and moved_statements.first_statement_line(n) <= line <= _last_line(n)
     ]
     return max(found, key=lambda n: n.lineno) if found else None
 
@@ -55,31 +55,17 @@ def pass_tensors(source: Source, line: int, parameters: dict[str, str]) -> list[
         return []
     name, importing = edits.ensure_import(source, "tensorflow", "tf")
     found: list[Edit] = []
-    forwarded: dict[ast.Call, dict[str, str]] = {}
     for parameter, kind in parameters.items():
         dtype = _tensor_dtype(source, function, parameter, kind)
         if dtype is None or (parameter in ("training", "self")):
             return []
-        suffix = f", {name}.{dtype})" if dtype else ")"
         for call in calls:
-            starred = any(isinstance(a, ast.Starred) for a in call.args)
-            if not starred and _passes_mapping(function, call, parameter):
-                forwarded.setdefault(call, {})[parameter] = suffix
-                continue
-            given = (_argument_after_star if starred else call_arguments.argument_in)(function, call, parameter)
-            if given is None:
+            given = call_arguments.argument_in(function, call, parameter)
+            if given is None or any(isinstance(a, ast.Starred) for a in call.args):
                 return []
             if queries.kind_at(source, given) != queries.TENSOR:
                 found += [edits.insert_text(source, edits.node_start(given), f"{name}.constant(")]
-                found += [edits.insert_text(source, edits.node_end(given), suffix)]
-    for call, several in forwarded.items():
-        mapping = next(k.value for k in call.keywords if k.arg is None)
-        text = edits.node_text(source, mapping)
-        items = [f'"{p}": {name}.constant({text}["{p}"]{suffix}' for p, suffix in several.items()]
-        if len(several) > 1 and len(set(several.values())) == 1:
-            names = ", ".join(f'"{p}"' for p in several)
-            items = [f"**{{key: {name}.constant({text}[key]{next(iter(several.values()))} for key in ({names})}}"]
-        found.append(edits.replace_node(source, mapping, f"{{**{text}, {', '.join(items)}}}"))
+                found += [edits.insert_text(source, edits.node_end(given), f", {name}.{dtype})" if dtype else ")")]
     return [*importing, *found] if found else []
 
 
@@ -126,54 +112,12 @@ def pass_tensor_entries(source: Source, line: int, parameter: str, entries: dict
     return [*importing, *found]
 
 
-def _passes_mapping(function: ast.FunctionDef, call: ast.Call, parameter: str) -> bool:
-    """Whether ``step(x, **weights)`` passes ``parameter`` by its only mapping, which is a plain name."""
-    stars = [k.value for k in call.keywords if k.arg is None]
-    if (
-        len(stars) != 1
-        or not scope_names.dotted_name(stars[0])
-        or class_members.parameter_defaults(function).get(parameter) is not None
-    ):
-        return False
-    names = scope_names.parameter_names(function)
-    names = names[1:] if names[:1] == ["self"] and isinstance(call.func, ast.Attribute) else names
-    by_position = parameter in names[: len(call.args)]
-    return parameter in names and not by_position and all(k.arg != parameter for k in call.keywords)
-
-
-def _argument_after_star(function: ast.FunctionDef, call: ast.Call, parameter: str) -> ast.expr | None:
-    """Return the argument of ``step(*batch, rate)`` for ``parameter``, counted from the last one."""
-    taken = function.args
-    names = scope_names.parameter_names(function)
-    names = names[1:] if names[:1] == ["self"] and isinstance(call.func, ast.Attribute) else names
-    stars = [i for i, a in enumerate(call.args) if isinstance(a, ast.Starred)]
-    if taken.defaults or taken.kwonlyargs or taken.vararg or taken.kwarg or len(stars) != 1 or call.keywords:
-        return None
-    last = call.args[stars[0] + 1 :]
-    return dict(zip(names[len(names) - len(last) :], last, strict=False)).get(parameter)
-
-
 def calls_outside_graphs(source: Source, function: ast.FunctionDef) -> list[ast.Call]:
-    """Return the calls of the function or of ``tf.function(f)``; empty if one of them is inside a graph."""
-    names = {function.name}
-    for target, _ in _graph_assignments(source, function):
-        names |= {scope_names.dotted_name(t).rpartition(".")[2] for t in target.targets}
-    found = [
-        n for n in syntax_tree.walk(source.tree) if isinstance(n, ast.Call) and node_lookup.called_name(n) in names
-    ]
-    return [] if any(_is_in_graph(source, c) for c in found) else found
-
-
-def _graph_assignments(source: Source, function: ast.FunctionDef) -> list[tuple[ast.Assign, ast.Call]]:
-    """Return ``fast = tf.function(f)`` or ``self.fast = tf.function(self.f)`` of the function."""
-    found = []
-    for node in syntax_tree.walk(source.tree):
-        made = node.value if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call) else None
-        if not isinstance(node, ast.Assign) or made is None or not made.args or not _is_graph_call(source, made):
-            continue
-        if scope_names.dotted_name(made.args[0]).rpartition(".")[2] == function.name:
-            found.append((node, made))
-    return found
+    """Return the calls of the function; empty if one of them is inside a graph, or for ``fast = tf.function(f)``."""
+    found = call_index.index_of(source).called(function.name)
+    made = [c for c in call_index.index_of(source).called("function") if c.args and _is_graph_call(source, c)]
+    assigned = any(scope_names.dotted_name(c.args[0]).rpartition(".")[2] == function.name for c in made)
+    return [] if assigned or any(_is_in_graph(source, c) for c in found) else found
 
 
 def _is_graph_call(source: Source, call: ast.Call) -> bool:
@@ -200,47 +144,12 @@ def _number_dtype(ways: set[str], kind: str) -> str:
     return "" if ways == {"cast"} and kind != "float" else "float32"
 
 
-def _parameter_uses(source: Source, function: ast.AST, parameter: str, depth: int = 4) -> set[str] | None:
-    """Return how a function and its callees use a parameter; None if unknown."""
+def _parameter_uses(source: Source, function: ast.FunctionDef, parameter: str) -> set[str] | None:
+    """Return how a function uses a parameter; None if unknown."""
     above = node_lookup.parents_of(source)
-    found: set[str] = set()
-    names = [
-        n
-        for one in scope_names.scope_body(function)
-        for n in syntax_tree.walk(one)
-        if isinstance(n, ast.Name) and n.id == parameter
-    ]
-    for node in names:
-        known = parameter_use(source, node, above)
-        handed = _receiving_parameter(source, node, above) if known is None and depth else None
-        inner = (
-            {known}
-            if known is not None
-            else _parameter_uses(source, *handed, depth - 1)
-            if handed is not None
-            else None
-        )
-        if inner is None:
-            return None
-        found |= inner
-    return found
-
-
-def _receiving_parameter(source: Source, node: ast.Name, above: Statements) -> tuple[ast.FunctionDef, str] | None:
-    """Return the function of this file that receives ``node``, and the name of its parameter."""
-    parent = above.get(node)
-    call = above.get(parent) if isinstance(parent, ast.keyword) else parent
-    if not isinstance(call, ast.Call) or node is call.func:
-        return None
-    own = isinstance(call.func, ast.Name) or scope_names.dotted_name(call.func).startswith("self.")
-    function = node_lookup.function_named(source, node_lookup.called_name(call), call) if own else None
-    plain = not any(isinstance(a, ast.Starred) for a in call.args) and all(k.arg for k in call.keywords)
-    if function is None or function.decorator_list or not plain:
-        return None
-    for name in scope_names.parameter_names(function):
-        if call_arguments.argument_in(function, call, name) is node:
-            return None if name in scope_names.bound_names(function.body) else (function, name)
-    return None
+    names = [n for one in function.body for n in syntax_tree.walk(one) if isinstance(n, ast.Name) and n.id == parameter]
+    found = {parameter_use(source, node, above) for node in names}
+    return None if None in found else {one for one in found if one is not None}
 
 
 def parameter_use(source: Source, node: ast.expr, above: Statements) -> str | None:
@@ -254,8 +163,6 @@ def parameter_use(source: Source, node: ast.expr, above: Statements) -> str | No
         return (
             "number" if isinstance(parent.op, ARITHMETIC_OPERATORS) and _ends_in_tensor(source, parent, above) else None
         )
-    if isinstance(parent, ast.UnaryOp) and isinstance(parent.op, ast.USub):
-        return "number"
     if isinstance(parent, ast.Call) and node in parent.args:
         name, whole = node_lookup.called_name(parent), scope_names.resolved_name(source, parent.func)
         if whole == "tensorflow.cast":
@@ -264,8 +171,6 @@ def parameter_use(source: Source, node: ast.expr, above: Statements) -> str | No
             return "cast" if name in ("stack", "convert_to_tensor") else "number"
         if name in ("assign", "assign_add", "assign_sub"):
             return "number"
-    if isinstance(parent, ast.Assign) and isinstance(parent.targets[0], ast.Attribute):
-        return "number" if parent.targets[0].attr in ("learning_rate", "lr") else None
     return None
 
 
@@ -295,19 +200,8 @@ def reduce_retracing(source: Source, line: int, sizes: AxisSizes | None = None) 
         return []
     if any(_reads_input_length(source, m) for m in _model_methods(source)):
         return []
-    for one in function.decorator_list:
-        if isinstance(one, ast.Call) and scope_names.resolved_name(source, one.func) == "tensorflow.function":
-            return [] if one.args else _set_reduce_retracing(source, one)
-        if scope_names.resolved_name(source, one) == "tensorflow.function":
-            return [edits.insert_text(source, edits.node_end(one), "(reduce_retracing=True)")]
-    made = _graph_assignments(source, function)
-    return _set_reduce_retracing(source, made[0][1]) if len(made) == 1 and len(made[0][1].args) == 1 else []
-
-
-def _set_reduce_retracing(source: Source, call: ast.Call) -> list[Edit]:
-    if {k.arg for k in call.keywords} & {"reduce_retracing", "input_signature", "jit_compile", None}:
-        return []
-    return [edits.set_keyword(source, call, "reduce_retracing", "True")]
+    plain = [d for d in function.decorator_list if scope_names.resolved_name(source, d) == "tensorflow.function"]
+    return [edits.insert_text(source, edits.node_end(d), "(reduce_retracing=True)") for d in plain]
 
 
 def _model_methods(source: Source) -> list[ast.FunctionDef]:
@@ -331,19 +225,19 @@ def _reads_input_length(source: Source, method: ast.FunctionDef) -> bool:
 
 
 def _reads_varying_shape(source: Source, function: ast.FunctionDef, sizes: AxisSizes) -> bool:
-    """Whether the function reads a varying shape or length in Python. ``tf.shape(x)`` is allowed."""
-    above = node_lookup.parents_of(source)
-    own = scope_names.bound_names(function.body)
+    """Whether the function reads a varying shape or a length in Python, or holds another function."""
+    above, own = node_lookup.parents_of(source), scope_names.bound_names(function.body)
     for node in syntax_tree.walk(function):
-        if isinstance(node, ast.Attribute) and node.attr in ("shape", "get_shape"):
-            known = isinstance(node.value, ast.Name) and node.value.id not in own and sizes.get(node.value.id)
-            stays = isinstance(known, tuple) and _size_of_axis(known, above.get(node)) is not None
-            if not stays and scope_names.resolved_name(source, node) != "tensorflow.shape":
+        match node:
+            case ast.Attribute(attr="shape" | "get_shape", value=value):
+                known = sizes.get(value.id) if isinstance(value, ast.Name) and value.id not in own else None
+                stays = known is not None and _size_of_axis(known, above.get(node)) is not None
+                if not stays and scope_names.resolved_name(source, node) != "tensorflow.shape":
+                    return True
+            case ast.Call(func=ast.Name(id="len")):
                 return True
-        if isinstance(node, ast.Call) and node_lookup.called_name(node) == "len":
-            return True
-        if isinstance(node, FUNCTION_NODES) and node is not function:
-            return True
+            case ast.FunctionDef() | ast.AsyncFunctionDef() if node is not function:
+                return True
     return False
 
 

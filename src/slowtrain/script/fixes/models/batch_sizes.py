@@ -38,11 +38,12 @@ def enlarge_batches(source: Source, lines: Iterable[int], size: int, goal: int) 
     if written:
         done = _enlarge_origins(source, written, size, goal)
     else:
-        done = _enlarge_slices(source, wanted, size, goal) or _enlarge_by_name(source, size, goal)
+        done = _enlarge_strides(source, wanted, size, goal) or _enlarge_by_name(source, size, goal)
     if done is None:
         return ()
-    counted = _scaled_step_counts(source, wanted, size, goal)
-    return tuple({(e.start, e.end): e for e in (*done, *counted)}.values()) if done and counted is not None else ()
+    if not done or _counts_steps(source, wanted):
+        return ()
+    return tuple({(e.start, e.end): e for e in done}.values())
 
 
 def _batch_arguments(source: Source, line: int) -> list[ast.expr]:
@@ -76,20 +77,12 @@ def _enlarge_origins(source: Source, given: list[ast.expr], size: int, goal: int
     return done
 
 
-def _enlarge_slices(source: Source, lines: tuple[int, ...], size: int, goal: int) -> list[Edit] | None:
-    """Enlarge the stride of ``for i in range(0, n, 8)`` around the step, and ``x[i:i + 8]``."""
+def _enlarge_strides(source: Source, lines: tuple[int, ...], size: int, goal: int) -> list[Edit] | None:
+    """Enlarge the stride of ``for i in range(0, n, BATCH)`` around the step where it is defined."""
     for line in (*lines, *_other_call_lines(source, lines)):
-        loop = _stride_loop(source, line)
-        step = _range_stride(loop)
-        if loop is None or step is None or not isinstance(loop.target, ast.Name):
-            continue
-        if not isinstance(step, ast.Constant):
-            return _enlarge_origins(source, [step], size, goal) or None
-        ends = [n.right for n in syntax_tree.walk(loop) if isinstance(n, ast.BinOp) and isinstance(n.op, ast.Add)
-                and isinstance(n.left, ast.Name) and n.left.id == loop.target.id]  # fmt: skip
-        alike = [e for e in ends if isinstance(e, ast.Constant) and e.value == size]
-        if step.value == size and alike and len(alike) == len(ends):
-            return [edits.replace_node(source, e, str(goal)) for e in (step, *alike)]
+        step = _range_stride(_stride_loop(source, line))
+        if step is not None:
+            return None if isinstance(step, ast.Constant) else _enlarge_origins(source, [step], size, goal) or None
     return None
 
 
@@ -196,12 +189,7 @@ def _is_batch_argument(source: Source, call: ast.Call, given: ast.AST, batchlike
         or name in FIT_METHODS
     ):
         return True
-    function = find.function_named(source, name)
-    if function is not None and given in call.args:
-        parameters = [a.arg for a in function.args.args if a.arg not in ("self", "cls")]
-        at = call.args.index(given)
-        return at < len(parameters) and bool(BATCH_NAME.search(parameters[at]))
-    return batchlike and not _makes_layer(call)
+    return find.function_named(source, name) is None and batchlike and not _makes_layer(call)
 
 
 def _makes_layer(node: ast.AST | None) -> bool:
@@ -248,33 +236,16 @@ def _is_first_axis(node: ast.expr, size: int) -> bool:
     return isinstance(node, (ast.Tuple, ast.List)) and bool(node.elts) and _is_number(node.elts[0], size)
 
 
-def _scaled_step_counts(source: Source, lines: tuple[int, ...], size: int, goal: int) -> list[Edit] | None:
-    """Scale literal steps per epoch so that the samples per epoch stay the same. None if they are not understood."""
-    done = []
+def _counts_steps(source: Source, lines: tuple[int, ...]) -> bool:
+    """Whether the script counts the steps of an epoch, so that larger ones would take more samples."""
     for line in lines:
         for call in find.calls_at_line(source, line, *BATCHING_METHODS):
             later = [c for c in find.chain_calls(find.chain_end(source, call)) if c.lineno >= call.lineno]
             behind = later[: later.index(call)] if call in later else later
             if any(find.called_name(c) in ("take", "skip", "shard") for c in behind):
-                return None
+                return True
         for call in find.calls_at_line(source, line, *FIT_METHODS):
             steps = find.argument_value(call, "steps_per_epoch")
-            if steps is None or _is_false(steps):
-                continue
-            if isinstance(steps, ast.Constant) and isinstance(steps.value, int):
-                done.append(edits.replace_node(source, steps, str(max(-(-steps.value * size // goal), 1))))
-            elif not any(BATCH_NAME.search(name) for name in _origin_names(source, steps)):
-                return None
-    return done
-
-
-def _origin_names(source: Source, node: ast.expr, depth: int = 3) -> Iterator[str]:
-    """Yield the names that an expression depends on, through assignments."""
-    for one in syntax_tree.walk(node):
-        if isinstance(one, ast.Attribute):
-            yield one.attr
-        elif isinstance(one, ast.Name):
-            yield one.id
-            value = name_bindings.single_assignment(source, one) if depth else None
-            if value is not None:
-                yield from _origin_names(source, value, depth - 1)
+            if steps is not None and not _is_false(steps):
+                return True
+    return False

@@ -5,17 +5,15 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
-from math import gcd
 
 from slowtrain.model import Edit
-from slowtrain.script.fixes.models import callback_intervals
+from slowtrain.script.fixes.loops import periodic_work
 from slowtrain.script.interpreter.engine import queries
 from slowtrain.script.navigation import call_arguments, call_index, node_lookup, scope_names, setting_origins
-from slowtrain.script.properties import repeatable_functions
 from slowtrain.script.text import edits, syntax_tree
 from slowtrain.script.text.source_file import Source
 
-MAX_STEPS_PER_CALL = 50
+STEPS_PER_CALL = 50
 MONITOR_CALLBACKS = frozenset("EarlyStopping ReduceLROnPlateau ModelCheckpoint".split())
 PLAIN_PREDICT_ARGUMENTS = frozenset({"x", "verbose", "batch_size"})
 DATASET_NAME = re.compile(r"\bds\b|_ds\b|dataset|gen(erator)?\b|loader|sequence", re.IGNORECASE)
@@ -26,7 +24,7 @@ DATASET_METHODS = frozenset("batch prefetch shuffle repeat cache take skip padde
 def run_several_steps_per_call(source: Source, line: int) -> list[Edit]:
     """Set ``steps_per_execution`` in ``compile()`` at ``line``, if no callback observes single batches."""
     call = node_lookup.single_call(source, line, "compile")
-    if call is None or callback_intervals.observes_batches(source) or any(k.arg is None for k in call.keywords):
+    if call is None or periodic_work.observes_batches(source) or any(k.arg is None for k in call.keywords):
         return []
     eager = node_lookup.argument_value(call, "run_eagerly")
     if eager is not None and not (isinstance(eager, ast.Constant) and not eager.value):
@@ -34,29 +32,19 @@ def run_several_steps_per_call(source: Source, line: int) -> list[Edit]:
     given = node_lookup.argument_value(call, "steps_per_execution")
     if given is not None and not (isinstance(given, ast.Constant) and given.value in (1, None)):
         return []
-    steps = _steps_per_call(source)
-    return [edits.set_keyword(source, call, "steps_per_execution", str(steps))] if steps else []
+    if _counts_steps(source):
+        return []  # fit takes whole calls, and thus too many steps unless the number is a multiple
+    return [edits.set_keyword(source, call, "steps_per_execution", str(STEPS_PER_CALL))]
 
 
-def _steps_per_call(source: Source) -> int:
-    """Return how many steps one call may take; 0 if unknown.
-
-    With a given number of steps per epoch, ``fit`` takes whole calls, and thus too many steps unless the number is
-    a multiple.
-    """
-    common = 0
+def _counts_steps(source: Source) -> bool:
+    """Whether a call of ``fit`` sets its number of steps per epoch."""
     for call in call_index.index_of(source).called("fit"):
-        told = node_lookup.argument_value(call, "steps_per_epoch")
-        if any(k.arg is None for k in call.keywords) and "steps_per_epoch" in source.text:
-            return 0
-        if told is None or (isinstance(told, ast.Constant) and told.value is None):
-            continue
-        steps = constant_int(source, told)
-        if not steps:
-            return 0
-        common = gcd(common, steps)
-    most = max(n for n in range(1, MAX_STEPS_PER_CALL + 1) if common % n == 0)  # without any given number, the maximum
-    return most if most > 1 else 0
+        steps = node_lookup.argument_value(call, "steps_per_epoch")
+        none = steps is None or (isinstance(steps, ast.Constant) and steps.value is None)
+        if not none or (any(k.arg is None for k in call.keywords) and "steps_per_epoch" in source.text):
+            return True
+    return False
 
 
 def disable_xla(source: Source, line: int) -> list[Edit]:
@@ -108,7 +96,7 @@ def validate_less_often(source: Source, line: int, rarer: int) -> list[Edit]:
     given = node_lookup.argument_value(call, "validation_freq")
     if given is not None and not (isinstance(given, ast.Constant) and given.value == 1):
         return []
-    epochs = constant_int(source, node_lookup.argument_value(call, "epochs"))
+    epochs = queries.int_at(source, node_lookup.argument_value(call, "epochs"))
     begins = node_lookup.argument_value(call, "initial_epoch")
     if epochs is None or begins is not None or _uses_validation_series(source):
         return []
@@ -143,107 +131,6 @@ def _uses_validation_series(source: Source) -> bool:
             if not (isinstance(item, ast.Subscript) and (one or best)):
                 return True
     return False
-
-
-def constant_int(source: Source, node: ast.expr | None) -> int | None:
-    """Return the integer value of an expression, using constants of the file."""
-    if isinstance(node, ast.Constant):
-        return node.value if isinstance(node.value, int) else None
-    if isinstance(node, ast.BinOp) and isinstance(node.op, (ast.FloorDiv, ast.Mult)):
-        left, right = constant_int(source, node.left), constant_int(source, node.right)
-        if left is None or not right:
-            return None
-        return left // right if isinstance(node.op, ast.FloorDiv) else left * right
-    if isinstance(node, ast.Name):
-        scope = call_arguments.binding_function(source, node)
-        found = scope_names.binding_statements(source, node.id, scope) if scope is not None else []
-        if len(found) == 1 and isinstance(found[0], ast.Assign) and isinstance(found[0].targets[0], ast.Name):
-            return constant_int(source, found[0].value)
-    return (
-        setting_origins.literal_int(source, node)
-        if isinstance(node, (ast.Name, ast.Attribute, ast.Subscript))
-        else None
-    )
-
-
-def enlarge_modulus(source: Source, line: int, rarer: int) -> list[Edit]:
-    """Enlarge the number of ``if step % 5 == 0:`` around ``line``. Inner periods stay multiples of it."""
-    outer = modulus_guard(source, line)
-    modulus = modulus_of_guard(outer) if outer is not None else None
-    now = constant_int(source, modulus)
-    if (
-        outer is None
-        or modulus is None
-        or not now
-        or rarer < 2
-        or _decides_on_training(outer)
-        or _affects_training(source, outer)
-    ):
-        return []
-    inner = [
-        constant_int(source, m)
-        for n in syntax_tree.walk(outer)
-        if n is not outer and (m := modulus_of_guard(n)) is not None
-    ]
-    fits = [k for k in range(2, 10 * rarer) if all(i is not None and i % (now * k) == 0 for i in inner)]
-    best = min(fits, key=lambda k: abs(k - rarer), default=None)
-    if best is None:
-        return []
-    if isinstance(modulus, ast.Constant):
-        return [edits.replace_node(source, modulus, str(now * best))]
-    text = edits.node_text(source, modulus)
-    return [edits.replace_node(source, modulus, f"({best} * {text})")]
-
-
-def modulus_guard(source: Source, line: int, depth: int = 3) -> ast.If | None:
-    """Return the outermost ``if step % 5 == 0:`` around ``line``, or around the only call of its function."""
-    tests = [
-        n
-        for n in call_index.nodes_of_kind(source, ast.If)
-        if isinstance(n, ast.If) and n.lineno <= line <= (n.end_lineno or 0) and modulus_of_guard(n) is not None
-    ]
-    if tests or not depth:
-        return min(tests, key=lambda n: n.lineno, default=None)
-    name = getattr(source.function_at(line), "name", "")
-    calls = call_index.index_of(source).called(name) if name else []
-    return modulus_guard(source, calls[0].lineno, depth - 1) if len(calls) == 1 else None
-
-
-def _affects_training(source: Source, guard: ast.If) -> bool:
-    """Whether a periodically called function draws random numbers, steers the training or keeps results.
-
-    A metric that only this function uses does not count.
-    """
-    for function in [f for one in guard.body for f in source.called(one)[1:]]:
-        if repeatable_functions.draws_or_mutates(source, function) or _steers_or_saves(function):
-            return True
-        called = {node_lookup.called_name(n) for n in syntax_tree.walk(function) if isinstance(n, ast.Call)}
-        if called & {"append", "fit", "train_on_batch", "apply_gradients", "gradient"}:
-            return True
-    return False
-
-
-def modulus_of_guard(node: ast.AST) -> ast.expr | None:
-    """Return the ``5`` of ``if step % 5 == 0``."""
-    test = node.test if isinstance(node, ast.If) else None
-    if isinstance(test, ast.Compare) and len(test.ops) == 1 and isinstance(test.ops[0], ast.Eq):
-        left, right = test.left, test.comparators[0]
-        if isinstance(left, ast.BinOp) and isinstance(left.op, ast.Mod) and isinstance(right, ast.Constant):
-            plain = isinstance(left.right, (ast.Constant, ast.Name, ast.Attribute, ast.Subscript))
-            return left.right if right.value == 0 and plain else None
-    return None
-
-
-def _decides_on_training(node: ast.AST) -> bool:
-    """Whether periodic work decides about the training, or keeps the best result."""
-    ends = (ast.Break, ast.Return, ast.Continue, ast.Raise)
-    return any(isinstance(n, ends) for n in syntax_tree.walk(node)) or _steers_or_saves(node)
-
-
-def _steers_or_saves(node: ast.AST) -> bool:
-    """Whether it steers the training or saves."""
-    named = [n.attr for n in syntax_tree.walk(node) if isinstance(n, ast.Attribute)]
-    return any(name in callback_intervals.STEERING_ATTRIBUTES or name.startswith("save") for name in named)
 
 
 # -- calls for little work
@@ -285,7 +172,7 @@ def use_train_on_batch(source: Source, line: int) -> list[Edit]:
 def is_single_epoch_fit(source: Source, call: ast.Call) -> bool:
     """Whether ``fit`` runs one epoch over an input and a target, without further arguments."""
     names, epochs = {k.arg for k in call.keywords}, node_lookup.argument_value(call, "epochs")
-    once = epochs is None or constant_int(source, epochs) == 1
+    once = epochs is None or queries.int_at(source, epochs) == 1
     if not isinstance(call.func, ast.Attribute) or len(call.args) > 2 or not once or not names <= PLAIN_FIT_ARGUMENTS:
         return False
     return len(call.args) + len(names & {"x", "y"}) == 2
@@ -354,17 +241,12 @@ def _batch_parameter(source: Source, made: ast.FunctionDef, call: ast.Call) -> s
     if len(names) != 1:
         return None
     given = call_arguments.argument_in(made, call, names[0])
-    if given is None:
-        late = made.args.args[len(made.args.args) - len(made.args.defaults) :]
-        given = dict(zip([a.arg for a in late], made.args.defaults, strict=True)).get(names[0])
     plain = isinstance(given, ast.Constant) or (given is not None and scope_names.dotted_name(given) != "")
     return edits.node_text(source, given) if given is not None and plain else None
 
 
 def _common_batch_constant(source: Source, call: ast.Call, size: ast.expr | None) -> str | None:
     """Return a batch size that is the same constant in the function and at its call."""
-    if isinstance(size, ast.Constant):
-        return edits.node_text(source, size) if isinstance(size.value, int) else None
     if not isinstance(size, ast.Name) or call_arguments.binding_function(source, size) is not source.tree:
         return None
     around = node_lookup.enclosing_function(source, call)

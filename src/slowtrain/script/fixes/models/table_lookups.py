@@ -1,4 +1,4 @@
-"""Edits of table lookups: products with one-hot rows, and work on all rows before a lookup."""
+"""Edits of ops: table lookups in place of one-hot products, work on looked-up rows, ``tf.vectorized_map``."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 
 from slowtrain.model import Edit
-from slowtrain.script.navigation import name_bindings
+from slowtrain.script.navigation import class_members, name_bindings, node_lookup, scope_names
 from slowtrain.script.navigation import node_lookup as find
 from slowtrain.script.text import edits, syntax_tree
 from slowtrain.script.text.source_file import Source
@@ -18,7 +18,6 @@ LOOKUP_FUNCTIONS = {
     "keras.ops.one_hot": "{0}.take({1}, {2}, axis=0)",
     "keras.backend.one_hot": "{0}.gather({1}, {2})",
 }
-PRODUCT_FUNCTIONS = ("matmul", "dot", "tensordot", "einsum")
 GATHER_FUNCTIONS = ("tensorflow.gather", "tensorflow.nn.embedding_lookup")
 ELEMENTWISE_FUNCTIONS = frozenset(f"tensorflow.{name}" for name in (
     "tanh", "sigmoid", "nn.relu", "nn.sigmoid", "nn.tanh", "nn.elu", "nn.softplus", "math.tanh", "math.sigmoid", "exp",
@@ -39,10 +38,9 @@ def use_gather(source: Source, line: int) -> tuple[Edit, ...]:
     ids = find.argument_value(hot, "indices", 0) or find.argument_value(hot, "x", 0)
     if ids is None:
         return ()
-    rows = _surrounding_cast(source, hot)
-    name = _assigned_name(source, rows)
+    name = _assigned_name(source, hot)
     done: list[Edit] = []
-    for one in name_bindings.reads_of(source, name.id) if name is not None else [rows]:
+    for one in name_bindings.reads_of(source, name.id) if name is not None else [hot]:
         product = _table_product(source, one)
         if product is None:
             continue
@@ -118,18 +116,13 @@ def _dimension_count(call: ast.Call) -> int | None:
     name = find.called_name(call)
     if name in ("add_weight", "add_variable", "get_variable"):
         shape = find.argument_value(call, "shape", 1 if name == "get_variable" else None)
-        if shape is None:
-            shape = next((a for a in call.args if isinstance(a, (ast.Tuple, ast.List))), None)
         return len(shape.elts) if isinstance(shape, (ast.Tuple, ast.List)) else None
     if name == "Variable":
         value = find.argument_value(call, "initial_value", 0)
         inside = [n for n in syntax_tree.walk(value) if isinstance(n, ast.Call)] if value is not None else []
         given = [s for c in inside for s in (find.argument_value(c, "shape", 0), find.argument_value(c, "size"))]
-        shapes = [s for s in given if isinstance(s, (ast.Tuple, ast.List))]
-        drawn = [c for c in inside if find.called_name(c) in ("randn", "rand") and len(c.args) == 2]
-        if len({len(s.elts) for s in shapes}) == 1:
-            return len(shapes[0].elts)
-        return 2 if drawn and not shapes else None
+        lengths = {len(s.elts) for s in given if isinstance(s, (ast.Tuple, ast.List))}
+        return lengths.pop() if len(lengths) == 1 else None
     return None
 
 
@@ -140,14 +133,6 @@ def _is_plain_one_hot(hot: ast.Call) -> bool:
         return False
     axis = find.argument_value(hot, "axis")
     return axis is None or ast.unparse(axis) == "-1"
-
-
-def _surrounding_cast(source: Source, node: ast.expr) -> ast.expr:
-    """Return ``node``, or the cast around it."""
-    holder = find.parents_of(source).get(node)
-    if isinstance(holder, ast.Call) and holder.args[:1] == [node] and find.called_name(holder) == "cast":
-        return holder
-    return node
 
 
 def _assigned_name(source: Source, node: ast.expr) -> ast.Name | None:
@@ -167,42 +152,13 @@ def _assigned_name(source: Source, node: ast.expr) -> ast.Name | None:
 def _table_product(source: Source, rows: ast.expr) -> tuple[ast.expr, ast.expr] | None:
     """Return the product of ``rows`` with a table, and the table."""
     holder = find.parents_of(source).get(rows)
-    if isinstance(holder, ast.BinOp) and isinstance(holder.op, ast.MatMult) and holder.left is rows:
-        return (holder, holder.right) if is_table(source, holder.right) else None
-    if not isinstance(holder, ast.Call) or find.called_name(holder) not in PRODUCT_FUNCTIONS:
+    if not isinstance(holder, ast.Call) or find.called_name(holder) not in ("matmul", "dot") or holder.keywords:
         return None
-    name, given = find.called_name(holder), list(holder.args)
-    if not name_bindings.qualified_name(source, holder.func).startswith(("tensorflow.", "keras.")) or any(
-        k.arg not in ("axes", "a", "b") for k in holder.keywords
-    ):
+    if not name_bindings.qualified_name(source, holder.func).startswith(("tensorflow.", "keras.")):
         return None
-    if name == "einsum":
-        spec = given[0].value if given and isinstance(given[0], ast.Constant) else None
-        if len(given) == 3 and given[1] is rows and isinstance(spec, str) and _is_lookup_equation(spec):
-            return holder, given[2]
+    if len(holder.args) != 2 or holder.args[0] is not rows or not is_table(source, holder.args[1]):
         return None
-    if name == "tensordot":
-        axes = find.argument_value(holder, "axes", 2)
-        one = axes is not None and ast.unparse(axes) in ("1", "[[-1], [0]]", "([-1], [0])", "[-1, 0]")
-        return (holder, given[1]) if one and len(given) >= 2 and given[0] is rows else None
-    if len(given) == 2 and given[0] is rows and not holder.keywords and is_table(source, given[1]):
-        return holder, given[1]
-    return None
-
-
-def _is_lookup_equation(spec: str) -> bool:
-    """Whether an equation such as ``"blv,vd->bld"`` only sums over the rows of the second operand."""
-    left, arrow, result = spec.replace(" ", "").partition("->")
-    first, _, second = left.partition(",")
-    summed = first[-1:]
-    plain = bool(arrow) and "," not in second and "." not in spec and len(set(first)) == len(first)
-    return (
-        plain
-        and len(second) >= 2
-        and second[0] == summed
-        and summed not in second[1:]
-        and (result == first[:-1] + second[1:] and not set(first[:-1]) & set(second))
-    )
+    return holder, holder.args[1]
 
 
 def _ids_unchanged(source: Source, ids: ast.expr, made: ast.stmt, done: list[Edit]) -> bool:
@@ -252,3 +208,119 @@ def _call_over_rows(source: Source, call: ast.Call, looked: str) -> str:
     given = ["axis=-1"] if along else [edits.node_text(source, a) for a in call.args[1:]]
     given += [f"{k.arg}={edits.node_text(source, k.value)}" for k in call.keywords if not (along and k.arg == "axis")]
     return f"{edits.node_text(source, call.func)}({', '.join([looked, *given])})"
+
+
+MAP_FUNCTIONS = ("tensorflow.map_fn", "tensorflow.compat.v1.map_fn")
+# Arguments that only control how the loop runs, or describe its results.
+RUN_ARGUMENTS = frozenset({"parallel_iterations", "back_prop", "swap_memory", "infer_shape"})
+FORMAT_ARGUMENTS = frozenset({"dtype", "fn_output_signature"})
+# TensorFlow functions that treat many rows like one and draw no random numbers. The shape of the result is the same for
+# all rows.
+UNIFORM_FUNCTIONS = frozenset(
+    "reduce_sum reduce_mean reduce_max reduce_min reduce_prod reduce_logsumexp reduce_std reduce_variance exp log "
+    "log1p sqrt rsqrt square abs sign maximum minimum where cast matmul norm l2_normalize softmax log_softmax "
+    "sigmoid relu tanh expand_dims concat stack transpose squeeze add subtract multiply divide divide_no_nan pow "
+    "clip_by_value cos sin softplus squared_difference greater less equal not_equal greater_equal less_equal "
+    "logical_and logical_or logical_not einsum tensordot reshape shape size rank zeros_like ones_like identity "
+    "stop_gradient one_hot gather cumsum argmax argmin erf floor ceil round tan atan atan2 reciprocal trace "
+    "diag_part reverse tile roll pad negative elu selu gelu silu leaky_relu relu6 softsign log_sigmoid bias_add "
+    "constant add_n l2_loss floormod floordiv truediv".split()
+)
+# Other statements may treat rows differently or have side effects.
+PLAIN_STATEMENTS = (ast.Assign, ast.AnnAssign, ast.Return, ast.Expr)
+EXCLUDED_EXPRESSIONS = (
+    ast.IfExp, ast.BoolOp, ast.Await, ast.Yield, ast.YieldFrom, ast.NamedExpr, ast.Starred, ast.Lambda,
+    *scope_names.COMPREHENSIONS,
+)  # fmt: skip
+
+
+def use_vectorized_map(source: Source, line: int) -> tuple[Edit, ...]:
+    """Replace the ``tf.map_fn`` at ``line`` by ``tf.vectorized_map``.
+
+    Empty if the function may treat rows differently.
+    """
+    found = [
+        c
+        for c in node_lookup.calls_at_line(source, line, "map_fn")
+        if name_bindings.qualified_name(source, c.func) in MAP_FUNCTIONS
+    ]
+    if len(found) != 1:
+        return ()
+    call = found[0]
+    function, elements = node_lookup.argument_value(call, "fn", 0), node_lookup.argument_value(call, "elems", 1)
+    if function is None or elements is None or len(call.args) > 2 or not isinstance(call.func, ast.Attribute):
+        return ()
+    more = {k.arg for k in call.keywords} - {"fn", "elems"}
+    if not all(
+        name in RUN_ARGUMENTS or (name in FORMAT_ARGUMENTS and _has_one_format(source, call, name)) for name in more
+    ):
+        return ()
+    if not _is_uniform(source, function, call, set()):
+        return ()
+    name = f"{edits.node_text(source, call.func.value)}.vectorized_map"
+    given = [edits.node_text(source, function), edits.node_text(source, elements)]
+    return (edits.replace_node(source, call, f"{name}({', '.join(given)})"),)
+
+
+def _has_one_format(source: Source, call: ast.Call, name: str | None) -> bool:
+    """Whether the stated number format of the result is the one it has anyway."""
+    given = node_lookup.argument_value(call, name or "")
+    return given is not None and name_bindings.qualified_name(source, given).startswith("tensorflow.")
+
+
+def _is_uniform(source: Source, node: ast.expr | ast.FunctionDef, near: ast.AST, open_: set[int]) -> bool:
+    """Whether a function only uses known operations and treats every row the same."""
+    function: ast.AST | None = node
+    if isinstance(node, (ast.Name, ast.Attribute)):
+        function = _file_function(source, node, near)
+        if function is None:
+            return _is_known_function(source, node)
+    if not isinstance(function, (ast.FunctionDef, ast.Lambda)) or id(function) in open_:
+        return False
+    if isinstance(function, ast.FunctionDef) and function.decorator_list:
+        return False
+    if isinstance(function, ast.FunctionDef) and not all(_is_plain_statement(s) for s in function.body):
+        return False
+    return all(
+        _is_uniform_part(source, part, open_ | {id(function)})
+        for b in scope_names.scope_body(function)
+        for part in syntax_tree.walk(b)
+    )
+
+
+def _is_plain_statement(node: ast.stmt) -> bool:
+    """Whether a statement only assigns names or returns a value."""
+    if isinstance(node, ast.Expr):
+        return isinstance(node.value, ast.Constant)
+    targets = node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, ast.AnnAssign) else []
+    return isinstance(node, PLAIN_STATEMENTS) and all(
+        isinstance(t, (ast.Name, ast.Tuple, ast.Store)) for one in targets for t in syntax_tree.walk(one)
+    )
+
+
+def _is_uniform_part(source: Source, node: ast.AST, open_: set[int]) -> bool:
+    if isinstance(node, EXCLUDED_EXPRESSIONS):
+        return False
+    if not isinstance(node, ast.Call):
+        return True
+    own = _file_function(source, node.func, node) if isinstance(node.func, (ast.Name, ast.Attribute)) else None
+    return _is_uniform(source, own, node, open_) if own is not None else _is_known_function(source, node.func)
+
+
+def _is_known_function(source: Source, function: ast.AST) -> bool:
+    name = name_bindings.qualified_name(source, function)
+    if not name.startswith(("tensorflow.", "keras.ops.")) or "random" in name:
+        return False
+    return name.rpartition(".")[2] in UNIFORM_FUNCTIONS
+
+
+def _file_function(source: Source, node: ast.Name | ast.Attribute, near: ast.AST) -> ast.FunctionDef | None:
+    """Return the named function of the file, or the method of the same object."""
+    if isinstance(node, ast.Attribute):
+        if not (isinstance(node.value, ast.Name) and node.value.id == "self"):
+            return None
+        holder = class_members.enclosing_class(source, near)
+        methods = holder.body if holder is not None else []
+        found = [m for m in methods if isinstance(m, ast.FunctionDef) and m.name == node.attr]
+        return found[0] if len(found) == 1 else None
+    return node_lookup.function_named(source, node.id, near)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from slowtrain.model import Edit
-from slowtrain.script.fixes.models import model_settings, table_lookups
+from slowtrain.script.fixes.models import keras_models, table_lookups
 from slowtrain.script.interpreter.engine import queries, step_loops
 from slowtrain.script.lint_rules.compute import embedding_tables, part_by_part_ops
 from slowtrain.script.navigation import call_index, name_bindings, node_lookup, scope_names
@@ -118,7 +118,7 @@ def dense_table_updates(source: Source) -> Iterator[HandwrittenOp]:
         or not SCATTER_METHODS.isdisjoint(source.words)
     ):
         return
-    changed = model_settings.use_lazy_adam(source)
+    changed = keras_models.use_lazy_adam(source)
     if embedding_tables.uses_another_optimizer(source) if changed else not embedding_tables.uses_only_adam(source):
         return
     for call, (rows, width) in large:

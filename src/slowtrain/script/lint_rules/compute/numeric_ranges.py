@@ -6,7 +6,7 @@ import ast
 import re
 from collections.abc import Iterator
 
-from slowtrain.script.fixes.models import finite_losses, model_settings
+from slowtrain.script.fixes.models import keras_models
 from slowtrain.script.navigation import call_index, name_bindings, node_lookup, scope_names
 from slowtrain.script.text import syntax_tree
 from slowtrain.script.text.source_file import Source
@@ -36,12 +36,12 @@ MAX_NUMBER_CHARACTERS = 40  # characters between a plus and the end of a number
 def bare_logarithms(source: Source) -> Iterator[ast.Call]:
     """Find ``tf.math.log(p)`` of a probability that may be 0, or of one minus it."""
     if source.words.isdisjoint({*PROBABILITY_ACTIVATIONS, "Sequential", "Model"}) or not name_bindings.may_name(
-        source, *finite_losses.LOGARITHMS
+        source, *keras_models.LOGARITHMS
     ):
         return
     for call in call_index.index_of(source).called("log"):
         if (
-            name_bindings.qualified_name(source, call.func) not in finite_losses.LOGARITHMS
+            name_bindings.qualified_name(source, call.func) not in keras_models.LOGARITHMS
             or len(call.args) != 1
             or call.keywords
         ):
@@ -51,7 +51,7 @@ def bare_logarithms(source: Source) -> Iterator[ast.Call]:
         if isinstance(given, ast.BinOp) and (whole is given or not isinstance(given.op, ast.Sub)):
             continue
         zero = _is_probability(source, whole) or (whole is given and _is_zero_reaching_output(source, whole))
-        if zero and not finite_losses.has_floor(source, given) and not _is_only_sampled(source, call):
+        if zero and not keras_models.has_floor(source, given) and not _is_only_sampled(source, call):
             yield call
 
 
@@ -91,7 +91,7 @@ def _is_zero_reaching_output(source: Source, node: ast.expr, depth: int = 4) -> 
         node = node.value
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
         model = name_bindings.single_assignment(source, node.func)
-        return isinstance(model, ast.Call) and model_settings.is_model(source, model) and _model_ends_at_zero(source)
+        return isinstance(model, ast.Call) and keras_models.is_model(source, model) and _model_ends_at_zero(source)
     if not isinstance(node, ast.Name) or not depth:
         return False
     function = node_lookup.enclosing_function(source, node)
@@ -179,7 +179,7 @@ def loss_of_logits(source: Source) -> Iterator[ast.expr]:
     """Find cross-entropies of probabilities for a model whose last layer outputs logits."""
     last = (
         _compiled_output_layer(source)
-        if any(name in source.text for name in (*finite_losses.LOSS_CLASSES, *finite_losses.CROSS_ENTROPY_LOSSES))
+        if any(name in source.text for name in (*keras_models.LOSS_CLASSES, *keras_models.CROSS_ENTROPY_LOSSES))
         else None
     )
     if (
@@ -194,9 +194,9 @@ def loss_of_logits(source: Source) -> Iterator[ast.expr]:
         loss = node_lookup.argument_value(call, "loss", 1)
         if isinstance(loss, ast.Name):
             loss = name_bindings.single_assignment(source, loss)
-        if isinstance(loss, ast.Constant) and loss.value in finite_losses.LOSS_CLASSES:
+        if isinstance(loss, ast.Constant) and loss.value in keras_models.LOSS_CLASSES:
             yield loss
-        elif isinstance(loss, ast.Call) and node_lookup.called_name(loss) in finite_losses.CROSS_ENTROPY_LOSSES:
+        elif isinstance(loss, ast.Call) and node_lookup.called_name(loss) in keras_models.CROSS_ENTROPY_LOSSES:
             name = name_bindings.qualified_name(source, loss.func)
             if name.startswith("keras.losses.") and node_lookup.argument_value(loss, "from_logits", 0) is None:
                 yield loss
@@ -216,7 +216,7 @@ def doubly_squashed_losses(source: Source) -> Iterator[ast.expr]:
     for call in call_index.index_of(source).called("compile"):
         loss = node_lookup.argument_value(call, "loss", 1)
         given = node_lookup.argument_value(loss, "from_logits", 0) if isinstance(loss, ast.Call) else None
-        named = isinstance(loss, ast.Call) and node_lookup.called_name(loss) in finite_losses.CROSS_ENTROPY_LOSSES
+        named = isinstance(loss, ast.Call) and node_lookup.called_name(loss) in keras_models.CROSS_ENTROPY_LOSSES
         if named and isinstance(given, ast.Constant) and given.value is True:
             yield given
 
@@ -228,8 +228,8 @@ def _compiled_output_layer(source: Source) -> ast.Call | None:
 
 def _only_output_layer(source: Source) -> ast.Call | None:
     """Return the last layer of the only model of a file."""
-    made = [c for c in call_index.index_of(source).called("Sequential", "Model") if model_settings.is_model(source, c)]
-    return model_settings.output_layer(source, made[0]) if len(made) == 1 else None
+    made = [c for c in call_index.index_of(source).called("Sequential", "Model") if keras_models.is_model(source, c)]
+    return keras_models.output_layer(source, made[0]) if len(made) == 1 else None
 
 
 def vanishing_constants(source: Source) -> Iterator[ast.expr]:

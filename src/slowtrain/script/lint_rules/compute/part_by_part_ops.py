@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 
 from slowtrain.model import Edit
-from slowtrain.script.fixes.models import vectorized_maps
+from slowtrain.script.fixes.models import table_lookups
 from slowtrain.script.interpreter.engine import queries
 from slowtrain.script.navigation import call_index, class_members, name_bindings, node_lookup, scope_names
 from slowtrain.script.text import syntax_tree
@@ -20,7 +20,7 @@ def mapped_rows(source: Source) -> Iterator[tuple[ast.Call, tuple[Edit, ...]]]:
     for call in call_index.index_of(source).called("map_fn"):
         if name_bindings.qualified_name(source, call.func) != "tensorflow.map_fn" or not is_in_step(source, call):
             continue
-        changed = tuple(vectorized_maps.use_vectorized_map(source, call.lineno))
+        changed = tuple(table_lookups.use_vectorized_map(source, call.lineno))
         if changed:
             yield call, changed
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from slowtrain.script.fixes.models import model_settings
+from slowtrain.script.fixes.models import keras_models
 from slowtrain.script.interpreter.domain import operators
 from slowtrain.script.interpreter.domain.abstract_values import NOT_KNOWN, Value
 from slowtrain.script.interpreter.domain.call_events import Event
@@ -29,7 +29,7 @@ def unfused_layers(source: Source) -> Iterator[tuple[ast.Call, str]]:
         if not isinstance(event.node, ast.Call):
             continue
         if event.name in RECURRENT_LAYERS:
-            for name, usual in model_settings.FUSED_RNN_DEFAULTS.items():
+            for name, usual in keras_models.FUSED_RNN_DEFAULTS.items():
                 known = event.given.keywords[name].known if name in event.given.keywords else NOT_KNOWN
                 plain = known in (NOT_KNOWN, usual, None if name == "activation" else usual) and known is not None
                 if not plain and name != "unroll" and not (name == "use_cudnn" and known is True):

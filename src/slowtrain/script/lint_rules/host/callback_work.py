@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from slowtrain.model import Edit
-from slowtrain.script.fixes.models import callback_intervals
+from slowtrain.script.fixes.loops import periodic_work
 from slowtrain.script.interpreter.engine import queries
 from slowtrain.script.navigation import call_index, name_bindings, node_lookup, scope_names, setting_origins
 from slowtrain.script.text import edits, syntax_tree
@@ -65,7 +65,7 @@ def _hook_work(source: Source) -> Iterator[FrequentWork]:
                 continue
             what = _costly_call(source, hook)
             if what is not None:
-                rarer = tuple(callback_intervals.run_hook_less_often(source, kind.name, hook.name))
+                rarer = tuple(periodic_work.run_hook_less_often(source, kind.name, hook.name))
                 named = hook.lineno, hook.col_offset + len(f"def {hook.name}")
                 says = f"{kind.name}.{hook.name} calls {what} after every batch"
                 cure = f"do the work of {kind.name}.{hook.name} once an epoch, or every hundredth batch"
@@ -168,9 +168,8 @@ def _lambda_work(source: Source) -> Iterator[FrequentWork]:
             ]
             if costly:
                 says = f"{given.arg} calls {scope_names.dotted_name(costly[0].func)}() after every batch"
-                changed = tuple(callback_intervals.run_lambda_less_often(source))
                 cure = "do the work of the callback once an epoch, or every hundredth batch"
-                yield FrequentWork(edits.node_start(given.value), edits.node_end(given.value), says, cure, changed)
+                yield FrequentWork(edits.node_start(given.value), edits.node_end(given.value), says, cure, ())
             else:
                 yield from _called_function_work(source, given.arg, given.value, calls)
 
@@ -201,7 +200,7 @@ def _called_function_work(source: Source, hook: str, given: ast.expr, calls: lis
 
 
 def _frequent_savers(source: Source) -> Iterator[FrequentWork]:
-    for call in call_index.index_of(source).called(*callback_intervals.KERAS_SAVERS):
+    for call in call_index.index_of(source).called(*periodic_work.KERAS_SAVERS):
         kind, freq = node_lookup.called_name(call), setting_origins.call_argument(source, call, "save_freq")
         every = queries.int_at(source, freq) if freq is not None else None
         if freq is not None and every is not None and 1 <= every <= MAX_FREQUENT_SAVE_BATCHES:
@@ -212,7 +211,7 @@ def _frequent_savers(source: Source) -> Iterator[FrequentWork]:
                 edits.node_end(freq),
                 says,
                 cure,
-                tuple(callback_intervals.make_callbacks_lighter(source, kind)),
+                tuple(periodic_work.make_callbacks_lighter(source, kind)),
             )
 
 
@@ -245,5 +244,5 @@ def _tensorboard_work(source: Source) -> Iterator[FrequentWork]:
                 edits.node_end(call),
                 says,
                 cure,
-                tuple(callback_intervals.make_callbacks_lighter(source, "TensorBoard")),
+                tuple(periodic_work.make_callbacks_lighter(source, "TensorBoard")),
             )

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from math import prod
 
-from slowtrain.script.fixes.loops import array_comprehensions, vectorised_loops
+from slowtrain.script.fixes.loops import array_loops
 from slowtrain.script.interpreter.domain import operators
 from slowtrain.script.interpreter.engine import interpreter, queries
 from slowtrain.script.interpreter.library import framework_calls
@@ -35,7 +35,7 @@ _FOR = re.compile(r"\bfor\b")
 
 def elementwise_loops(
     source: Source,
-) -> Iterator[tuple[ElementLoop, int | None, array_comprehensions.VectorisedCode | None]]:
+) -> Iterator[tuple[ElementLoop, int | None, array_loops.VectorisedCode | None]]:
     """Find outermost loops and array-building calls of a training file, with iterations and the rewritten code.
 
     The iterations are None for a loop over all elements of an array of unknown size.
@@ -49,9 +49,9 @@ def elementwise_loops(
         turns = max(turns, _interpreted_turns(source, loop)) if fills else turns
         if turns < MIN_TURNS:
             if isinstance(loop, ast.For) and fills and _covers_all_rows(source, loop, own):
-                yield loop, None, vectorised_loops.vectorise_loop(source, loop.lineno)
+                yield loop, None, array_loops.vectorise_loop(source, loop.lineno)
             continue
-        found = vectorised_loops.vectorise_loop(source, loop.lineno)
+        found = array_loops.vectorise_loop(source, loop.lineno)
         if found is not None or (turns >= MIN_SLOW_TURNS and (fills or _fills_elements(source, loop))):
             yield loop, turns, found
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from math import ceil
 
 from slowtrain.model import Edit
+from slowtrain.script.fixes.loops import periodic_work
 from slowtrain.script.fixes.models import keras_calls
 from slowtrain.script.interpreter.domain.abstract_values import UNKNOWN
 from slowtrain.script.interpreter.engine import interpreter, queries
@@ -87,7 +88,7 @@ def long_loop_evaluations(source: Source) -> Iterator[tuple[ast.expr, str, tuple
     if "from_tensor_slices" not in source.text or not call_index.index_of(source).called(*fit_calls.STEP_NAMES):
         return
     for test in call_index.nodes_of_kind(source, ast.If):
-        modulus = keras_calls.modulus_of_guard(test)
+        modulus = periodic_work.modulus_of_guard(test)
         every = queries.int_at(source, modulus) if modulus is not None else None
         if not isinstance(test, ast.If) or every is None:
             continue
@@ -101,7 +102,7 @@ def long_loop_evaluations(source: Source) -> Iterator[tuple[ast.expr, str, tuple
         passes = steps // every
         rarer = max(ceil(passes / max(MAX_VALIDATION_SHARE * 3 * steps / held, MIN_KEPT_VALIDATIONS)), 2)
         says = f"after every {every} steps come {held:,} batches of another data set"
-        yield test.test, says, tuple(keras_calls.enlarge_modulus(source, test.lineno, rarer))
+        yield test.test, says, tuple(periodic_work.enlarge_modulus(source, test.lineno, rarer))
 
 
 def _loop_steps(source: Source, loop: ast.For | ast.While) -> int | None:

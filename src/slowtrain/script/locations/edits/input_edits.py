@@ -11,13 +11,7 @@ import numpy as np
 
 from slowtrain.columns.input_pipeline import Node
 from slowtrain.model import Edit, Effect, Place
-from slowtrain.script.fixes.input import (
-    batched_generators,
-    dataset_edits,
-    hoisted_conversions,
-    known_arrays,
-    worker_threads,
-)
+from slowtrain.script.fixes.input import background_batches, dataset_edits, generator_edits, hoisted_conversions
 from slowtrain.script.locations.edits import recorded_edits
 from slowtrain.script.locations.recorded_sources import handmade_input, recorded_source
 from slowtrain.script.navigation import node_lookup
@@ -149,7 +143,7 @@ def hoist_loop_work(trace: Trace, places: Iterable[Place]) -> tuple[Edit, ...]:
     found = recorded_edits.all_applicable(trace, places, hoisted_conversions.convert_before_loop) if small else ()
     found = found or recorded_edits.all_applicable(trace, places, hoisted_conversions.hoist_repeated_work)
     return found or (
-        recorded_edits.first_applicable(trace, places, known_arrays.read_dataset_into_memory)
+        recorded_edits.first_applicable(trace, places, hoisted_conversions.read_dataset_into_memory)
         if _read_files_fit_in_memory(trace)
         else ()
     )
@@ -183,7 +177,9 @@ JAX_ADVICE_BY_KIND = {  # tf.data may not be installed
     "waits": "let several calls wait at once: PyDataset(workers=8)",
 }
 
-WORKERS_TEXT = f"let {worker_threads.WORKER_COUNT} worker threads make the batches of the PyDataset, beside one another"
+WORKERS_TEXT = (
+    f"let {background_batches.WORKER_COUNT} worker threads make the batches of the PyDataset, beside one another"
+)
 Fix = Callable[[Source, int], Sequence[Edit]]
 MIN_SAMPLE_CALLS = 8.0  # calls per batch. The generator yields single samples.
 
@@ -195,14 +191,14 @@ def python_input_fixes(calls: float, kind: str) -> Iterator[tuple[Effect, str, F
     """
     exact = Effect.EXACT
     if calls >= MIN_SAMPLE_CALLS and kind != "samples":
-        yield exact, "hand whole batches of the generator's samples to TensorFlow", batched_generators.yield_batches
+        yield exact, "hand whole batches of the generator's samples to TensorFlow", generator_edits.yield_batches
     if kind == "loop":
         return
-    yield exact, WORKERS_TEXT, worker_threads.add_workers
+    yield exact, WORKERS_TEXT, background_batches.add_workers
     yield (
         Effect.EQUIVALENT,
         f"{WORKERS_TEXT}; its random draws fall to other batches",
-        worker_threads.add_workers_to_drawing,
+        background_batches.add_workers_to_drawing,
     )
 
 

@@ -1,4 +1,4 @@
-"""Edits of Keras models: optimizers, arguments of compile(), settings of layers, number format."""
+"""Edits of Keras models: optimizers, arguments of compile(), layers, number formats, XLA, finite losses."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import ast
 import re
 
 from slowtrain.model import Edit
-from slowtrain.script.navigation import name_bindings
+from slowtrain.script.navigation import call_index, name_bindings, node_lookup
 from slowtrain.script.navigation import node_lookup as find
 from slowtrain.script.text import edits, syntax_tree
 from slowtrain.script.text.source_file import Source
@@ -43,50 +43,28 @@ LAYER_NAME = re.compile(r"^keras\.(?:layers|models|Sequential|Model|applications
 
 def use_lazy_adam(source: Source) -> tuple[Edit, ...]:
     """Replace the only Adam by one that updates only rows used by the batch. Empty if it has other features."""
-    calls = [
-        n
-        for n in syntax_tree.walk(source.tree)
-        if isinstance(n, ast.Call) and name_bindings.qualified_name(source, n.func) in ADAM_NAMES
-    ]
-    named = [n for n in _compile_optimizers(source) if isinstance(n, ast.Constant) and str(n.value).lower() == "adam"]
-    handed = _adam_references(source)
-    if len(calls) + len(named) + len(handed) != 1 or "LazyAdam" in source.text:
+    given = [find.argument_value(call, "optimizer", 0) for call in compile_calls(source)]
+    named = [n for n in given if isinstance(n, ast.Constant) and str(n.value).lower() == "adam"]
+    calls = [n for n in call_index.nodes_of_kind(source, ast.Call) if isinstance(n, ast.Call)]
+    calls = [n for n in calls if name_bindings.qualified_name(source, n.func) in ADAM_NAMES]
+    nodes = [n for n in syntax_tree.walk(source.tree) if isinstance(n, (ast.Name, ast.Attribute))]
+    references = [n for n in nodes if name_bindings.qualified_name(source, n) in ADAM_NAMES]
+    if len(calls) + len(named) != 1 or len(references) != len(calls) or "LazyAdam" in source.text:
         return ()
     tf, more = edits.ensure_import(source, "tensorflow", "tf")
-    if handed:  # LazyAdam accepts the same arguments
-        adam, made = edits.node_text(source, handed[0]), edits.replace_node(source, handed[0], "LazyAdam")
-    elif calls:
+    if calls:
         if len(calls[0].args) > 1 or any(k.arg not in ADAM_ARGUMENTS for k in calls[0].keywords):
             return ()  # weight decay and clipping update every row
         adam, made = edits.node_text(source, calls[0].func), edits.replace_node(source, calls[0].func, "LazyAdam")
     else:
         adam, made = f"{tf}.keras.optimizers.Adam", edits.replace_node(source, named[0], "LazyAdam()")
-    inside: ast.AST = [*handed, *calls, *named][0]
+    inside: ast.AST = [*calls, *named][0]
     above = find.parents_of(source)
     while not isinstance(above[inside], ast.Module):
         inside = above[inside]
     if not isinstance(inside, ast.stmt):
         return ()
     return (edits.insert_before(source, inside, LAZY_ADAM.format(adam=adam, tf=tf)), made, *more)
-
-
-def _adam_references(source: Source) -> list[ast.expr]:
-    """Return references to the class Adam that is called later, as in ``{"adam": keras.optimizers.Adam}``."""
-    above = find.parents_of(source)
-    found: list[ast.expr] = []
-    for node in syntax_tree.walk(source.tree):
-        if isinstance(node, (ast.Name, ast.Attribute)) and name_bindings.qualified_name(source, node) in ADAM_NAMES:
-            holder = above.get(node)
-            valued = isinstance(holder, (ast.Assign, ast.Return)) and holder.value is node
-            if valued or (isinstance(holder, ast.Dict) and node in holder.values):
-                found.append(node)
-    return found
-
-
-def _compile_optimizers(source: Source) -> list[ast.expr]:
-    """Return the optimizer arguments of the calls of ``compile``."""
-    found = [find.argument_value(call, "optimizer", 0) for call in compile_calls(source)]
-    return [n for n in found if n is not None]
 
 
 def compile_calls(source: Source) -> list[ast.Call]:
@@ -111,31 +89,24 @@ def use_fused_rnn(source: Source, line: int) -> tuple[tuple[Edit, ...], bool]:
     done: list[Edit] = []
     same = True
     for call in find.calls_at_line(source, line, "LSTM", "GRU"):
-        for given in call.keywords:
-            value = given.value.value if isinstance(given.value, ast.Constant) else None
-            if given.arg in FUSED_RNN_DEFAULTS and value is not None and value != FUSED_RNN_DEFAULTS[given.arg]:
-                if given.arg == "use_cudnn" and value is True:
-                    continue
-                done.append(
-                    edits.replace_node(source, given.value, repr(FUSED_RNN_DEFAULTS[given.arg]).replace("'", '"'))
-                )
-                same = same and given.arg in ("unroll", "use_cudnn")
+        for given in _unfused_settings(call):
+            done.append(
+                edits.replace_node(source, given.value, repr(FUSED_RNN_DEFAULTS[given.arg or ""]).replace("'", '"'))
+            )
+            same = same and given.arg in ("unroll", "use_cudnn")
     return tuple(done), same
 
 
 def unfused_setting(call: ast.Call) -> ast.keyword | None:
     """Return the first setting of an LSTM or GRU that prevents the fused kernel on a GPU."""
-    for given in call.keywords:
-        value = given.value
-        if (
-            given.arg not in FUSED_RNN_DEFAULTS
-            or not isinstance(value, ast.Constant)
-            or value.value == FUSED_RNN_DEFAULTS[given.arg]
-        ):
-            continue
-        if given.arg != "use_cudnn" or value.value is not True:
-            return given
-    return None
+    return next(iter(_unfused_settings(call)), None)
+
+
+def _unfused_settings(call: ast.Call) -> list[ast.keyword]:
+    literal = [k for k in call.keywords if k.arg in FUSED_RNN_DEFAULTS and isinstance(k.value, ast.Constant)]
+    values = [(k, getattr(k.value, "value", None)) for k in literal]
+    other = [(k, v) for k, v in values if v != FUSED_RNN_DEFAULTS[k.arg or ""]]
+    return [k for k, v in other if k.arg != "use_cudnn" or v is not True]
 
 
 def use_mixed_precision(source: Source, policy: str) -> tuple[Edit, ...]:
@@ -255,3 +226,162 @@ def allow_tensor_float(source: Source) -> tuple[Edit, ...]:
             if isinstance(given, ast.Constant) and given.value is False:
                 done.append(edits.replace_node(source, given, "True"))
     return tuple(done)
+
+
+# Names that XLA cannot compile: data sets, Python functions, printing, and ops whose result shape depends on the
+# values. With one of them in the function, the training would fail.
+UNKNOWN_TO_XLA = frozenset(
+    "next get_next py_function numpy_function print eig eigvals unique unique_with_counts boolean_mask".split()
+)
+
+
+def compile_steps_with_xla(source: Source) -> tuple[Edit, ...]:
+    """Set ``jit_compile=True`` for every compiled model and every ``tf.function`` that computes a gradient."""
+    eager = any(
+        node_lookup.argument_value(call, "run_eagerly") is not None for call in compile_calls(source)
+    )  # Keras refuses both
+    models = () if eager else set_compile_argument(source, "jit_compile", "True")
+    return (*models, *compile_functions_with_xla(source))
+
+
+def compile_functions_with_xla(source: Source) -> tuple[Edit, ...]:
+    """Set ``jit_compile=True`` in the decorators of functions that compute a gradient."""
+    done: list[Edit] = []
+    for node in call_index.nodes_of_kind(source, ast.FunctionDef):
+        if isinstance(node, ast.FunctionDef) and _is_step_function(node):
+            done += [edit for decorator in node.decorator_list for edit in _with_jit_compile(source, decorator)]
+    return tuple(done)
+
+
+def _is_step_function(function: ast.FunctionDef) -> bool:
+    called = {node_lookup.called_name(n) for n in syntax_tree.walk(function) if isinstance(n, ast.Call)}
+    return bool(called & {"GradientTape", "apply_gradients"}) and not called & UNKNOWN_TO_XLA
+
+
+def _with_jit_compile(source: Source, node: ast.expr) -> list[Edit]:
+    """Add ``jit_compile=True`` to ``@tf.function`` or ``@tf.function(…)``."""
+    call = node if isinstance(node, ast.Call) else None
+    if name_bindings.qualified_name(source, call.func if call is not None else node) != "tensorflow.function":
+        return []
+    if call is None:
+        return [edits.insert_text(source, edits.node_end(node), "(jit_compile=True)")]
+    given = node_lookup.argument_value(call, "jit_compile")
+    plain = given is None or (isinstance(given, ast.Constant) and not given.value)
+    packed = any(k.arg is None for k in call.keywords)
+    return [edits.set_keyword(source, call, "jit_compile", "True")] if plain and not packed else []
+
+
+LOGARITHMS = ("tensorflow.math.log", "tensorflow.compat.v1.log", "keras.ops.log", "keras.backend.log")
+FLOOR_FUNCTIONS = frozenset({"maximum", "clip_by_value", "clip", "epsilon", "softplus", "exp", "cosh", "relu6"})
+CROSS_ENTROPY_LOSSES = ("BinaryCrossentropy", "CategoricalCrossentropy", "SparseCategoricalCrossentropy")
+LOSS_CLASSES = {
+    "binary_crossentropy": "BinaryCrossentropy",
+    "categorical_crossentropy": "CategoricalCrossentropy",
+    "sparse_categorical_crossentropy": "SparseCategoricalCrossentropy",
+}
+SPREAD_FUNCTIONS = frozenset(
+    "std var variance reduce_std reduce_variance norm euclidean_norm reduce_euclidean_norm".split()
+)
+FLOOR_TEXT = "1e-7"  # the epsilon of Keras losses
+
+
+DIVISOR_ADVICE = f"add {FLOOR_TEXT} to a spread or a norm before it divides: of numbers that are all alike it is 0"
+GENERAL_ADVICE = "compute the loss from logits in float32, scale inputs, clip gradients, lower the rate"
+
+
+def first_stabilising_edit(source: Source) -> tuple[str, tuple[Edit, ...]]:
+    """Return the advice and the edits of the first fix that applies to the file; empty if none applies."""
+    for says, cure in (
+        (f"keep what a logarithm is taken of above {FLOOR_TEXT}", floor_logarithms),
+        ("take the loss from logits (from_logits=True): the last layer has no activation", use_logits),
+        (DIVISOR_ADVICE, floor_tensor_divisors),
+        ("clip gradients (clipnorm=1.0), so that no step can run away; better still, scale the inputs", clip_gradients),
+    ):
+        done = cure(source)
+        if done:
+            return says, done
+    return GENERAL_ADVICE, ()
+
+
+def floor_logarithms(source: Source) -> tuple[Edit, ...]:
+    """Give the arguments of logarithms a small floor."""
+    done: list[Edit] = []
+    for call in [n for n in syntax_tree.walk(source.tree) if isinstance(n, ast.Call)]:
+        if name_bindings.qualified_name(source, call.func) not in LOGARITHMS or len(call.args) != 1 or call.keywords:
+            continue
+        if not isinstance(call.func, ast.Attribute) or has_floor(source, call.args[0]):
+            continue
+        module = edits.node_text(source, call.func.value).removesuffix(".math")
+        done.append(edits.insert_text(source, edits.node_start(call.args[0]), f"{module}.maximum("))
+        done.append(edits.insert_text(source, edits.node_end(call.args[0]), f", {FLOOR_TEXT})"))
+    return tuple(done)
+
+
+def floor_tensor_divisors(source: Source) -> tuple[Edit, ...]:
+    """Add a small number to standard deviations and norms by which tensors are divided."""
+    if "float16" in source.text:
+        return ()  # the small number would be 0 in float16
+    done: list[Edit] = []
+    for node in [n for n in syntax_tree.walk(source.tree) if isinstance(n, ast.BinOp) and isinstance(n.op, ast.Div)]:
+        if _may_be_zero_spread(source, node.right):
+            done.append(edits.insert_text(source, edits.node_start(node.right), "("))
+            done.append(edits.insert_text(source, edits.node_end(node.right), f" + {FLOOR_TEXT})"))
+    return tuple(done)
+
+
+def _may_be_zero_spread(source: Source, node: ast.expr) -> bool:
+    """Whether it is a standard deviation, variance or norm of a tensor without a floor."""
+    value = name_bindings.single_assignment(source, node) if isinstance(node, ast.Name) else node
+    if not isinstance(value, ast.Call) or find.called_name(value) not in SPREAD_FUNCTIONS:
+        return False
+    return name_bindings.qualified_name(source, value.func).startswith(("tensorflow.", "keras."))
+
+
+def has_floor(source: Source, node: ast.expr, depth: int = 4) -> bool:
+    """Whether an expression cannot be 0: it adds a small number, has a floor, or only holds constants."""
+    if isinstance(node, ast.Name):
+        value = (
+            (name_bindings.single_assignment(source, node) or name_bindings.latest_assignment(source, node))
+            if depth
+            else None
+        )
+        return value is not None and has_floor(source, value, depth - 1)
+    if isinstance(node, ast.Constant):
+        return True
+    for one in syntax_tree.walk(node):
+        if isinstance(one, ast.Call) and find.called_name(one) in FLOOR_FUNCTIONS:
+            return True
+        if isinstance(one, ast.BinOp) and isinstance(one.op, ast.Add):
+            return True  # a constant, or an epsilon by any name
+    names = [
+        n for n in syntax_tree.walk(node) if isinstance(n, ast.Name) and not name_bindings.qualified_name(source, n)
+    ]
+    return bool(names) and depth > 0 and all(has_floor(source, n, depth - 1) for n in names)
+
+
+def use_logits(source: Source) -> tuple[Edit, ...]:
+    """Replace a named loss in ``compile()`` by one from logits, if the last layer has no activation."""
+    made = [n for n in syntax_tree.walk(source.tree) if isinstance(n, ast.Call) and is_model(source, n)]
+    last = output_layer(source, made[0]) if len(made) == 1 else None
+    if last is None or find.called_name(last) != "Dense" or find.argument_value(last, "activation", 1) is not None:
+        return ()
+    done: list[Edit] = []
+    for call in compile_calls(source):
+        loss = find.argument_value(call, "loss", 1)
+        if isinstance(loss, ast.Constant) and loss.value in LOSS_CLASSES:
+            keras, more = keras_reference(source)
+            done += [
+                edits.replace_node(source, loss, f"{keras}.losses.{LOSS_CLASSES[loss.value]}(from_logits=True)"),
+                *more,
+            ]
+    return tuple(done)
+
+
+def clip_gradients(source: Source) -> tuple[Edit, ...]:
+    """Clip the gradients of plain SGD, if nothing bounds them."""
+    calls = [n for n in syntax_tree.walk(source.tree) if isinstance(n, ast.Call)
+             and name_bindings.qualified_name(source, n.func) == "keras.optimizers.SGD"]  # fmt: skip
+    bounded = {"clipnorm", "clipvalue", "global_clipnorm", None}
+    if len(calls) != 1 or any(k.arg in bounded for k in calls[0].keywords) or "clip_by" in source.text:
+        return ()
+    return (edits.set_keyword(source, calls[0], "clipnorm", "1.0"),)

@@ -1,28 +1,29 @@
-"""Proves one candidate against the unchanged script: for each cure of ``fix``, and for ``verify``."""
+"""Proves candidates against the unchanged script: cures of ``fix``, all of them together, or a change of the user."""
 
 from __future__ import annotations
 
 import os
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from slowtrain.capture.sandbox.treatments import PLACED_TREATMENTS, TREATMENTS
+from slowtrain.diagnose import Findings
 from slowtrain.errors import InputError
-from slowtrain.model import Effect, Saving, Verdict
+from slowtrain.model import Checkup, Effect, Saving, Verdict
 from slowtrain.model.answers.cure_proof import Attempt, Proof
 from slowtrain.number_text import format_count
 from slowtrain.script.navigation import project_files
 from slowtrain.script.pipelines import dataset_chains
 from slowtrain.script.properties.outside_effects import project_sources, unredirected_actions
 from slowtrain.script.text.source_file import Source, parse_source
+from slowtrain.trace import Trace
 from slowtrain.trace.loading import recording_trace
-from slowtrain.verify.candidates.edited_files import EditedFiles, unified_diff
+from slowtrain.verify.measurement.edited_files import EditedFiles, unified_diff
 from slowtrain.verify.measurement.loss_parity import Parity
-from slowtrain.verify.measurement.pair_statistics import BETTER, CANNOT_TELL
-from slowtrain.verify.measurement.paired_trial import Bench, Trial, run_trial
-from slowtrain.verify.measurement.probe_process import MAX_TRAINING_S, Candidate, Rule, Script, Treatment
+from slowtrain.verify.measurement.paired_trial import BETTER, CANNOT_TELL, Bench, Trial, run_trial
+from slowtrain.verify.measurement.probe_process import MAX_TRAINING_S, Candidate, Probe, Rule, Script, Treatment
 
 MIN_PROOF_S = 3.0  # of training in each process, and at least as many steps:
 MIN_PROOF_STEPS = 30
@@ -145,3 +146,97 @@ def _unreached_treatments(trial: Trial, placed: Sequence[str]) -> Iterator[str]:
         trace = recording_trace.load_recording(trial.pairs[-1][1].folder)
         missed = [one for one in placed if not trace.fact(f"treated {one}")]
         yield from (f"{one}: no map was called on that line, so nothing was changed" for one in missed)
+
+
+MIN_PAIRS = 3  # pairs for which there must be time
+
+
+@dataclass(frozen=True)
+class DiagnosedProbe:
+    """A diagnosed run of the script in its present state."""
+
+    probe: Probe
+    trace: Trace
+    findings: Findings
+    checkup: Checkup
+
+    @property
+    def comes_to_the_second_pass(self) -> bool:
+        """Whether a probe reaches the second pass over the data, which is the first that a cache serves."""
+        steps = self.trace.steps
+        if not self.probe.stopped or not len(steps):
+            return True
+        begun = steps.start_ms[steps.block > steps.block[0]]
+        return bool(len(begun)) and float(begun[0] - steps.start_ms[0]) < 1e3 * MAX_TRAINING_S
+
+
+def minimum_trial_s(seen: DiagnosedProbe, rule: Rule, scope: str, pairs: int = MIN_PAIRS) -> float:
+    """The time in s for that many pairs; by default for the smallest number that can decide."""
+    whole = seen.probe.wall_s
+    start = seen.probe.first_step_s or whole
+    return 2 * pairs * (whole if scope == "run" or not rule.seconds else min(start + rule.seconds, whole))
+
+
+NO_TIME_TOGETHER = "not measured together because the time ended; each was measured on top of the ones before it"
+
+
+@dataclass(frozen=True)
+class KeptCure:
+    """A cure that was kept by ``trial``. ``files`` contain it; ``before`` is the diagnosed script without it."""
+
+    attempt: Attempt
+    effect: Effect
+    trial: Trial
+    rule: Rule
+    files: EditedFiles
+    before: DiagnosedProbe
+
+
+@dataclass(frozen=True)
+class JointResult:
+    """The cures that stand, and their joint verdict; None if none stands or no time was left.
+
+    ``dropped``: attempts that were dropped, each with its reason.
+    """
+
+    kept: tuple[KeptCure, ...]
+    verdict: Verdict | None
+    dropped: tuple[Attempt, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+def joint_rule(probes: Sequence[tuple[Rule, str]]) -> tuple[Rule, str]:
+    """Rule and scope under which all of these show their gain: the longest, and whole runs if one needs them."""
+    if any(scope == "run" for _, scope in probes):
+        return Rule(), "run"
+    rules = [rule for rule, _ in probes]
+    seconds = max(r.seconds for r in rules) if all(r.seconds for r in rules) else 0.0
+    return Rule(seconds, max(r.steps for r in rules), later=any(r.later for r in rules)), "step"
+
+
+def measure_together(bench: Bench, script: DiagnosedProbe, kept: Sequence[KeptCure]) -> JointResult:
+    """Measures all kept cures against the ``script`` as it was. While that fails, the last cure is dropped.
+
+    A single cure was measured against the script already, and stands.
+    """
+    standing, dropped = list(kept), list[Attempt]()
+    while len(standing) > 1:
+        rule, scope = joint_rule([(k.rule, k.trial.scope) for k in standing])
+        # The last probe may have used a little of the time that was set aside.
+        if bench.left_s <= minimum_trial_s(script, rule, scope, MIN_PAIRS - 1):
+            return JointResult(tuple(standing), None, tuple(dropped), (NO_TIME_TOGETHER,))
+        bench.say("measuring all kept cures together")
+        candidate = Candidate("together", standing[-1].files.texts())
+        trial = run_trial(bench, Candidate("baseline"), candidate, rule, scope)
+        if len(trial.pairs) < MIN_PAIRS and (not trial.failed or bench.left_s <= 0):
+            return JointResult(tuple(standing), None, tuple(dropped), (NO_TIME_TOGETHER,))
+        weakest = max((k.effect for k in standing), key=list(Effect).index)
+        found = judge_trial(candidate.name, "", weakest, None, trial)
+        if found.kept:
+            notes = (f"all together: {found.remark}",) if found.remark else ()
+            return JointResult(tuple(standing), found.verdict, tuple(dropped), notes)
+        last = standing.pop().attempt
+        others = ", ".join(k.attempt.name for k in standing)
+        why = f"better alone, but together with {others}: {found.why}"
+        dropped.append(replace(last, kept=False, why=why, remark=""))
+    return JointResult(tuple(standing), standing[0].attempt.verdict if standing else None, tuple(dropped))

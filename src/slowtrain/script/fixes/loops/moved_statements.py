@@ -1,13 +1,13 @@
-"""Extracts consecutive statements into a function with parameters and return values."""
+"""Moves statements of a loop: into a function, before the loop, or behind it."""
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from slowtrain.model import Edit
-from slowtrain.script.navigation import node_lookup, scope_names
+from slowtrain.script.navigation import call_index, node_lookup, scope_names
 from slowtrain.script.text import edits, syntax_tree
 from slowtrain.script.text.source_file import FUNCTION_NODES, Source
 
@@ -122,10 +122,10 @@ def extract_function(source: Source, found: ExtractedStatements, name: str, deco
     rows = source.text.split("\n")
     first, last = found.statements[0], found.statements[-1]
     start, stop = first.lineno, last.end_lineno or last.lineno
-    if not _own_their_lines(source, found.statements) or edits_cross_strings(found.statements):
+    if not own_their_lines(source, found.statements) or edits_cross_strings(found.statements):
         return []
     indent = rows[start - 1][: first.col_offset]
-    to = rows[found.anchor.lineno - 1][: _column_offset(found.anchor)]
+    to = rows[found.anchor.lineno - 1][: found.anchor.col_offset]
     if indent.strip() or to.strip():
         return []
     unit = edits.indentation_unit(source)
@@ -143,11 +143,7 @@ def extract_function(source: Source, found: ExtractedStatements, name: str, deco
     ]
 
 
-def _column_offset(statement: ast.stmt) -> int:
-    return statement.col_offset
-
-
-def _own_their_lines(source: Source, statements: Sequence[ast.stmt]) -> bool:
+def own_their_lines(source: Source, statements: Sequence[ast.stmt]) -> bool:
     """Whether the first and last line contain nothing else."""
     rows = source.text.split("\n")
     first, last = statements[0], statements[-1]
@@ -182,9 +178,20 @@ def _reindent_row(row: str, old: str, new: str) -> str:
     return f"{new}{row.lstrip()}" if row.strip() else ""
 
 
-def free_name(source: Source, *wanted: str) -> str:
-    """Return the first of ``wanted`` that the file does not use, or one of them with underscores appended."""
-    known = {n.id for n in syntax_tree.walk(source.tree) if isinstance(n, ast.Name)}
+def own_names(function: ast.FunctionDef | ast.AsyncFunctionDef) -> set[str]:
+    """Return names of a function whose objects it creates itself."""
+    lent = set(scope_names.parameter_names(function))
+    for node in scope_names.nodes_in_scope(function.body):
+        if isinstance(node, ast.Assign) and isinstance(node.value, (ast.Name, ast.Attribute, ast.Subscript)):
+            lent |= {n for target in node.targets for n in scope_names.bound_names(target)}
+        elif isinstance(node, (ast.For, ast.AsyncFor)):
+            lent |= scope_names.bound_names(node.target)
+    return scope_names.bound_names(function.body) - lent
+
+
+def free_name(source: Source, *wanted: str, taken: Iterable[str] = ()) -> str:
+    """Return the first of ``wanted`` that is neither in the file nor ``taken``, or one with underscores appended."""
+    known = set(taken) | {n.id for n in syntax_tree.walk(source.tree) if isinstance(n, ast.Name)}
     known |= {n.name for n in syntax_tree.walk(source.tree) if isinstance(n, (*FUNCTION_NODES, ast.ClassDef))}
     known |= {a.arg for a in syntax_tree.walk(source.tree) if isinstance(a, ast.arg)} | set(
         scope_names.import_aliases(source)
@@ -192,4 +199,129 @@ def free_name(source: Source, *wanted: str) -> str:
     for name in wanted:
         if name not in known:
             return name
-    return free_name(source, *(f"{name}_" for name in wanted))
+    return free_name(source, *(f"{name}_" for name in wanted), taken=taken)
+
+
+def move_collect_after_loop(source: Source, line: int) -> list[Edit]:
+    """Move ``gc.collect()`` at ``line`` after the innermost loop, or out of a function that loops call."""
+    call = node_lookup.single_call(source, line, "collect")
+    statement = node_lookup.enclosing_statement(source, call) if call is not None else None
+    if call is None or not isinstance(statement, ast.Expr) or statement.value is not call:
+        return []
+    if scope_names.resolved_name(source, call.func) != "gc.collect":
+        return []
+    loops = scope_names.enclosing_loops(source, statement)
+    if not loops and (
+        node_lookup.enclosing_function(source, statement) is None or _disables_automatic_collection(source)
+    ):
+        return []
+    if loops and edits.node_end(statement) == edits.node_end(loops[0]) and len(loops[0].body) > 1:
+        return _move_behind_loop(source, statement, loops[0])
+    gone = _remove_or_pass(source, statement)
+    if not gone or not loops:
+        return gone
+    return [*gone, edits.insert_after(source, loops[0], edits.node_text(source, call))]
+
+
+def _disables_automatic_collection(source: Source) -> bool:
+    """Whether the file disables automatic garbage collection. Then only ``gc.collect()`` frees cycles."""
+    calls = call_index.index_of(source).called("disable", "set_threshold")
+    return any(scope_names.resolved_name(source, c.func) in ("gc.disable", "gc.set_threshold") for c in calls)
+
+
+def _move_behind_loop(source: Source, statement: ast.stmt, loop: ast.stmt) -> list[Edit]:
+    """Move the last statement of the loop after the loop, if its line contains nothing else."""
+    rows = source.text.split("\n")
+    inner, outer = rows[statement.lineno - 1][: statement.col_offset], rows[loop.lineno - 1][: loop.col_offset]
+    if inner.strip() or outer.strip() or statement.lineno != statement.end_lineno:
+        return []
+    if len(scope_names.statement_block(source, statement)) == 1:
+        return [
+            edits.replace_node(source, statement, "pass"),
+            edits.insert_after(source, loop, edits.node_text(source, statement)),
+        ]
+    return [Edit(source.file, (statement.lineno, 0), edits.node_start(statement), outer)]
+
+
+def _remove_or_pass(source: Source, statement: ast.stmt) -> list[Edit]:
+    """Remove the statement, or replace it by ``pass`` if its block would be empty or its line holds more."""
+    rows = source.text.split("\n")
+    row = rows[statement.lineno - 1].encode()
+    rest = row[statement.end_col_offset or 0 :].decode().strip()
+    alone = statement.lineno == statement.end_lineno and not row[: statement.col_offset].strip()
+    if len(scope_names.statement_block(source, statement)) == 1 or not alone or (rest and not rest.startswith("#")):
+        return [edits.replace_node(source, statement, "pass")]
+    return [edits.remove_statement(source, statement)]
+
+
+def freeze_before_loop(source: Source, line: int) -> list[Edit]:
+    """Add ``gc.freeze()`` before the outermost loop, or the call of ``fit``, at ``line``."""
+    if any(
+        scope_names.resolved_name(source, c.func) == "gc.freeze" for c in call_index.index_of(source).called("freeze")
+    ):
+        return []
+    around = [
+        n for n in syntax_tree.walk(source.tree) if isinstance(n, ast.stmt) and n.lineno <= line <= (n.end_lineno or 0)
+    ]
+    plain = [n for n in around if not isinstance(n, (*FUNCTION_NODES, ast.ClassDef))]
+    loops = [n for n in plain if isinstance(n, (ast.For, ast.While))]
+    anchor = loops[0] if loops else plain[-1] if plain else None
+    if anchor is None or node_lookup.enclosing_function(source, anchor) is not node_lookup.enclosing_function(
+        source, plain[-1]
+    ):
+        return []
+    name, importing = edits.ensure_import(source, "gc", "gc")
+    return [*importing, edits.insert_before(source, anchor, f"{name}.collect()\n{name}.freeze()")]
+
+
+# -- compile() again and again
+
+
+def assign_learning_rate(source: Source, line: int) -> list[Edit]:
+    """Replace a repeated ``compile()`` at ``line`` in a loop by an assignment of the learning rate.
+
+    The optimizer must be stateless, because ``compile()`` would reset its state.
+    """
+    call = node_lookup.single_call(source, line, "compile")
+    statement = node_lookup.enclosing_statement(source, call) if call is not None else None
+    if call is None or not isinstance(statement, ast.Expr) or not isinstance(call.func, ast.Attribute):
+        return []
+    loops, owner = scope_names.enclosing_loops(source, statement), scope_names.dotted_name(call.func.value)
+    if not loops or not owner:
+        return []
+    if any(owner.partition(".")[0] in scope_names.bound_names(one) for one in loops):
+        return []
+    earlier = [
+        c
+        for c in call_index.index_of(source).called("compile")
+        if c is not call
+        and scope_names.dotted_name(c.func)[: -len(".compile")] == owner
+        and c.lineno < loops[-1].lineno
+    ]
+    rate = _stateless_learning_rate(source, call)
+    if len(earlier) != 1 or rate is None or _stateless_learning_rate(source, earlier[0]) is None:
+        return []
+    if _call_without_rate(source, call) != _call_without_rate(source, earlier[0]):
+        return []
+    return [edits.replace_node(source, statement, f"{owner}.optimizer.learning_rate = {rate}")]
+
+
+def _stateless_learning_rate(source: Source, call: ast.Call) -> str | None:
+    """Return the learning rate of ``compile(SGD(rate), …)`` without momentum."""
+    made = node_lookup.argument_value(call, "optimizer", 0)
+    if not isinstance(made, ast.Call) or node_lookup.called_name(made) != "SGD":
+        return None
+    given = node_lookup.argument_value(made, "learning_rate", 0)
+    if (
+        len(made.args) + len(made.keywords) != 1
+        or given is None
+        or any(isinstance(n, ast.Call) for n in syntax_tree.walk(given))
+    ):
+        return None
+    return edits.node_text(source, given)
+
+
+def _call_without_rate(source: Source, call: ast.Call) -> str:
+    """Return the text of the call without the learning rate."""
+    rate = _stateless_learning_rate(source, call)
+    return ast.unparse(call).replace(f"({rate})", "()").replace(f"(learning_rate={rate})", "()")

@@ -1,1 +1,0 @@
-"""Candidates: edits and patches, and the proof of one."""
