@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 from math import prod
 
 from slowtrain.causes import Cause
+from slowtrain.causes.compute.dense_embedding_update import whole_tables
 from slowtrain.model import Category, Edit, Effect, Evidence, Place, Prescription, Signal
 from slowtrain.number_text import format_number
 from slowtrain.profile import framework_names
 from slowtrain.script.fixes.models import model_settings, table_lookups
-from slowtrain.script.lint_rules.compute import handwritten_ops as spotted
 from slowtrain.script.locations import source_locations
 from slowtrain.script.locations.recorded_sources import edit_project
 from slowtrain.trace import Trace
@@ -236,7 +236,7 @@ def _max_touched_rows(trace: Trace) -> int | None:
 def _whole_table_places(trace: Trace, lookup_edits: Sequence[Edit]) -> tuple[Place, ...]:
     """Lines that work on all rows of a table, or make its gradient dense."""
     first = source_locations.edit_places(lookup_edits)[:1]  # the op; a lookup of its result follows
-    kinds = (spotted.whole_table_ops, spotted.penalised_embeddings, spotted.densified_gradients)
+    kinds = (whole_tables.whole_table_ops, whole_tables.penalised_embeddings, whole_tables.densified_gradients)
     seen = source_locations.project_places(
         trace, lambda source: [one.start[0] for kind in kinds for one in kind(source)]
     )

@@ -15,7 +15,6 @@ from slowtrain.causes.host.eager_step import (
     ops_outside_graph,
 )
 from slowtrain.model import Effect, Prescription, Spot
-from slowtrain.script.lint_rules.steps import reached_code
 from slowtrain.script.navigation import call_index, node_lookup
 from slowtrain.script.text import edits
 from slowtrain.script.text.source_file import Source
@@ -74,7 +73,7 @@ def _step_spots(source: Source, *, is_eager_asked: bool) -> Iterable[Spot]:
         yield Spot(edits.node_start(method), edits.node_end(method), says, cure)
     if train_steps or is_eager_asked:
         return
-    for gradient in reached_code.eager_tapes(source):
+    for gradient in eager_code.eager_tapes(source):
         changed = tuple(fix.compiled_step(source, gradient.lineno))
         cure = Prescription("edit", Effect.EQUIVALENT, DECORATE_STEP, edits=changed)
         says = "each step runs op by op from Python: the gradient is taken outside any tf.function"

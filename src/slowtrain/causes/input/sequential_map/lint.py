@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from slowtrain.model import Effect, Prescription, Spot
 from slowtrain.script.fixes.input import dataset_edits
-from slowtrain.script.lint_rules.input import dataset_stages
+from slowtrain.script.interpreter.domain.call_events import Stage
+from slowtrain.script.lint_rules import dataset_stages
 from slowtrain.script.navigation import call_index, imported_functions, node_lookup
-from slowtrain.script.pipelines import dataset_chains, element_sizes, map_work, whole_pipelines
+from slowtrain.script.pipelines import dataset_chains, element_sizes, interpreted_datasets, map_work, whole_pipelines
 from slowtrain.script.properties import repeatable_functions
 from slowtrain.script.text import edits
 from slowtrain.script.text.source_file import Source
 
 MIN_ELEMENTS = 64  # assumed: of fewer, threads would be started for one or two batches
 PARALLEL_CALLS = "give map num_parallel_calls=tf.data.AUTOTUNE"
+# They release the interpreter lock while they decode.
+UNLOCKED_DECODERS = frozenset({"cv2.imread", "cv2.imdecode"})
 
 
 def find_spots(source: Source) -> Iterable[Spot]:
@@ -37,7 +40,7 @@ def find_spots(source: Source) -> Iterable[Spot]:
         )
         seen.add(call)
         yield _parallel_map_spot(source, call, f"map does {work.says} for one element at a time{limit_text}", effect)
-    for more in dataset_stages.stages_not_known(seen, dataset_stages.sequential_maps(source)):
+    for more in dataset_stages.stages_not_known(seen, sequential_maps(source)):
         yield _parallel_map_spot(source, more.call, more.says, Effect.EXACT)
 
 
@@ -58,3 +61,37 @@ def _sequential_calls(source: Source) -> Iterable[ast.Call]:
 def _parallel_map_spot(source: Source, call: ast.Call, says: str, effect: Effect) -> Spot:
     made = tuple(dataset_edits.parallelise_map(source, edits.node_end(call.func)[0]))
     return Spot(*call_index.operation_range(call), says, Prescription("edit", effect, PARALLEL_CALLS, edits=made))
+
+
+def sequential_maps(source: Source) -> Iterator[dataset_stages.SlowStage]:
+    """Find sequential maps with work that is worth a thread."""
+    several = interpreted_datasets.datasets_of(source) if ".map" in source.text else ()
+    parallel = {stage.given.node for one in several for stage in one.stages if not _runs_sequentially(stage)}
+    for one in several:
+        if (
+            "cache" in one.names
+            or (interpreted_datasets.row_count(one.stages) or dataset_stages.MIN_BUFFER_ELEMENTS)
+            < dataset_stages.MIN_BUFFER_ELEMENTS
+        ):
+            continue
+        for at, stage in enumerate(one.stages):
+            if at and interpreted_datasets.gives_batches(one.stages[:at]):
+                break  # the step hides one map of whole batches
+            node = stage.given.node
+            does = None
+            if stage.name == "map" and node not in parallel:
+                does = dataset_stages.first_long_op(stage, map_work.COSTLY_PREFIXES) or _unlocked_decoder(stage)
+            if does is not None and (call := interpreted_datasets.stage_call(source, stage)) is not None:
+                yield dataset_stages.SlowStage(call, f"map does {does} for one element at a time")
+
+
+def _runs_sequentially(stage: Stage) -> bool:
+    asked = stage.given.get("num_parallel_calls", 1)
+    return len(stage.given.every) == 1 or asked.kind == "none" or asked.known == 1
+
+
+def _unlocked_decoder(stage: Stage) -> str | None:
+    """Return the C decoder that Python calls, if nothing is random. Several threads can run it at once."""
+    names = [one.name for one in stage.does]
+    drawn = any(name.startswith(("numpy.random", "random.")) for name in names)
+    return next((name for name in names if name in UNLOCKED_DECODERS), None) if not drawn else None

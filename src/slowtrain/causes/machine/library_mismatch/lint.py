@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from slowtrain.model import Effect, Prescription, Spot
-from slowtrain.script.lint_rules.host import worker_strategies
+from slowtrain.script.lint_rules import worker_strategies
 from slowtrain.script.text import edits
 from slowtrain.script.text.source_file import Source
 

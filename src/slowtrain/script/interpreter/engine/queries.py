@@ -274,3 +274,8 @@ def repeating_loop(source: Source, node: ast.AST, least: int, depth: int = 3) ->
         if found is not None:
             return found
     return None
+
+
+def is_keras_object(held: Value | None, name: str) -> bool:
+    """Whether a value is an object of the Keras class with this full name."""
+    return held is not None and held.kind == "keras" and held.name == name

@@ -1,4 +1,4 @@
-"""Loops that add each element to an array place named by the element, like ``np.add.at``."""
+"""Loops which add each element to an array place named by the element, like ``np.add.at``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lint rules about shuffle buffers after the maps of a pipeline: the work to fill them, and their size."""
+"""Shuffle buffers behind the maps of a pipeline: the work to fill them, and their size."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from slowtrain.script.fixes.input import dataset_edits
+from slowtrain.script.lint_rules import dataset_stages
 from slowtrain.script.navigation import call_index, name_bindings, node_lookup
 from slowtrain.script.pipelines import dataset_chains, element_sizes, map_work, whole_pipelines
 from slowtrain.script.text.source_file import Source
 
-MIN_BUFFER_ELEMENTS = 64  # elements. The first step needs about a batch of them anyway.
 FLOAT_BYTES = 4
 # Functions that take 0.1 ms or more per element.
 LONG_FUNCTIONS = (
@@ -46,7 +46,7 @@ def buffers_after_maps(source: Source) -> Iterator[ShuffleBuffer]:
         held = _buffer_elements(source, flow, size)
         if not maps or whole_pipelines.BATCHING_OPERATIONS & {node_lookup.called_name(c) for c in flow.before(call)}:
             continue
-        if held is not None and held <= MIN_BUFFER_ELEMENTS:
+        if held is not None and held <= dataset_stages.MIN_BUFFER_ELEMENTS:
             continue
         # A ``repeat`` after the maps fills the buffer only once. A ``repeat`` at the source often makes it hold more
         # than a run uses.

@@ -1,6 +1,6 @@
-"""Finds Python loops over single numbers in code that runs for each sample or batch.
+"""Python loops over single numbers in code that runs for each sample or batch.
 
-It follows calls into functions and objects of the file, and multiplies the iterations of the loops on the way.
+The search follows calls into functions and objects of the file, and multiplies the iterations of the loops on the way.
 """
 
 from __future__ import annotations
@@ -30,8 +30,6 @@ ARRAY_FUNCTIONS = frozenset(
 )
 APPENDING_METHODS = frozenset({"append", "extend", "add"})
 ARRAY_LIBRARIES = ("numpy.", "tensorflow.", "keras.", "scipy.", "pandas.", "cv2.", "PIL.", "librosa.")
-
-
 SLOW_LOOP_TEXT = "Python goes through the numbers of each sample in this loop, under the interpreter lock"
 Comprehension = ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp
 

@@ -1,0 +1,102 @@
+"""Code which a training step reaches, and loops between two steps."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Sequence
+from math import prod
+
+from slowtrain.script.interpreter.domain import operators
+from slowtrain.script.interpreter.domain.call_events import Event, Loop
+from slowtrain.script.interpreter.engine import interpreter, queries, step_loops
+from slowtrain.script.navigation import call_index, class_members, name_bindings, node_lookup, training_calls
+from slowtrain.script.text import edits, syntax_tree
+from slowtrain.script.text.source_file import FUNCTION_NODES, Source
+
+ElementLoop = ast.For | ast.Call
+STEP_NAMES = ("GradientTape", "train_on_batch")
+MIN_TURNS_PER_STEP = 1000  # in each step. An iteration takes 0.1 to 1 µs or more, a short step takes 1 ms.
+
+
+def is_in_step(source: Source, node: ast.AST) -> bool:
+    """Whether a training step runs ``node``, according to the calls in the file."""
+    function = node_lookup.enclosing_function(source, node)
+    if function is None or not training_calls.takes_training_steps(source):
+        return False
+    tapes = call_index.index_of(source).called("GradientTape")
+    todo = [f for tape in tapes if (f := node_lookup.enclosing_function(source, tape)) is not None]
+    for kind in call_index.nodes_of_kind(source, ast.ClassDef):
+        made = class_members.own_method(kind, "call") if isinstance(kind, ast.ClassDef) else None
+        if made is not None and isinstance(kind, ast.ClassDef) and call_index.index_of(source).called(kind.name):
+            todo.append(made)
+    seen: set[ast.AST] = set()
+    while todo:
+        one = todo.pop()
+        if one is function:
+            return True
+        if one in seen:
+            continue
+        seen.add(one)
+        calls = (n for s in one.body for n in syntax_tree.walk(s) if isinstance(n, ast.Call))
+        todo += [f for call in calls if (f := queries.called_function(source, call)) is not None]
+        todo += [n for s in one.body for n in syntax_tree.walk(s) if isinstance(n, FUNCTION_NODES)]
+    return False
+
+
+def loop_head(loop: ElementLoop) -> tuple[tuple[int, int], tuple[int, int]]:
+    """Return the span of the first line of the loop."""
+    return edits.node_start(loop), edits.node_end(loop.iter if isinstance(loop, ast.For) else loop)
+
+
+def only_stores_results(source: Source, loop: ast.For) -> bool:
+    """Whether the loop stores or appends results, and neither trains nor calls a framework."""
+    inside = [n for one in loop.body for n in syntax_tree.walk(one)]
+    calls = [n for n in inside if isinstance(n, ast.Call)]
+    stores = any(isinstance(n, ast.Subscript) and isinstance(n.ctx, ast.Store) for n in inside)
+    framework = any(name_bindings.qualified_name(source, c.func).startswith(("tensorflow.", "keras.")) for c in calls)
+    return (stores or any(node_lookup.called_name(c) == "append" for c in calls)) and not framework
+
+
+def takes_training_step(source: Source, body: Sequence[ast.AST]) -> bool:
+    """Whether statements, or functions that they call, take a training step."""
+    parts = [p for one in body for p in source.called(one)]
+    return any(
+        isinstance(n, ast.Call) and node_lookup.called_name(n) in STEP_NAMES for p in parts for n in syntax_tree.walk(p)
+    )
+
+
+def loops_between_steps(source: Source) -> Iterator[tuple[ast.For, int]]:
+    """Find the outermost such loops, with their iterations per step, including inner loops.
+
+    Loops that make the input of the step belong to the cause input/python-input.
+    """
+    making = _input_lines(source)
+    most: dict[ast.For, int] = {}
+    for event in interpreter.file_events(source):
+        inside = _loops_in_iteration(source, event)
+        outer = inside[0].node if inside else None
+        if not isinstance(outer, ast.For) or outer.lineno in making or not only_stores_results(source, outer):
+            continue
+        turns = prod(one.turns or operators.minimum_length(one.items) or 1 for one in inside)
+        most[outer] = max(most.get(outer, 0), turns)
+    yield from ((loop, turns) for loop, turns in most.items() if turns >= MIN_TURNS_PER_STEP)
+
+
+def _loops_in_iteration(source: Source, event: Event) -> list[Loop]:
+    """Return the loops inside one iteration of the training loop, the outermost first. The last one begins here."""
+    turn = step_loops.step_loop_of(source, event) if event.begun is not None else None
+    if turn is None or event.begun is turn:
+        return []
+    inside = list(event.loops[event.loops.index(turn) + 1 :])
+    return [] if any(one.number in event.rare for one in inside[:1]) else inside
+
+
+def _input_lines(source: Source) -> set[int]:
+    """Return the lines that make the input of a step."""
+    found: set[int] = set()
+    for step in step_loops.step_events(source):
+        files = (step.source, *step.files)
+        for call in (n for n, file in zip((step.node, *step.path), files, strict=True) if file is source):
+            fed = source.feeding(call.lineno)
+            found |= set(fed.lines) if fed is not None else set()
+    return found
