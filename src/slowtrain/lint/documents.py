@@ -316,7 +316,7 @@ def _read_cells(text: str) -> tuple[list[CodeCell], str]:
     return [cell for cell in found if cell is not None], ""
 
 
-def _read_cell(text: str, number: int, cell: object) -> CodeCell | None:
+def _read_cell(text: str, number: int, cell: Any) -> CodeCell | None:
     """A cell; None if it is empty or not code."""
     match cell:
         case {"source": _LocatedText() as source}:

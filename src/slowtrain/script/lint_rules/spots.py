@@ -1,44 +1,34 @@
-"""Findings of rules, before they have a cure."""
+"""Spots at nodes of a script, which the rules of all causes return."""
 
 from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 
-from slowtrain.model import Edit
+from slowtrain.model import Prescription, Spot
+from slowtrain.script.navigation import call_index
 from slowtrain.script.text import edits
 
-MIN_CONVERTED_NUMBERS = 16_384  # numbers (64 KB). Fewer are copied in about 20 µs.
+
+def node_spot(node: ast.expr | ast.stmt, says: str, cure: Prescription) -> Spot:
+    """A spot from the beginning of a node to its end; of a loop, to the end of its first line."""
+    last = node.iter if isinstance(node, ast.For) else node
+    return Spot(edits.node_start(node), edits.node_end(last), says, cure)
 
 
-@dataclass(frozen=True)
-class HandwrittenOp:
-    start: tuple[int, int]
-    end: tuple[int, int]
-    says: str
-    cure: str
-    changed: tuple[Edit, ...]
+def operation_spot(node: ast.expr | ast.stmt, says: str, cure: Prescription) -> Spot:
+    """A spot from the name of the called method to the end of its call; of another node, of all of it."""
+    if isinstance(node, ast.Call):
+        return Spot(*call_index.operation_range(node), says, cure)
+    return node_spot(node, says, cure)
 
 
-@dataclass(frozen=True)
-class HandFedBatch:
-    node: ast.expr
-    says: str
-    edits: tuple[Edit, ...] = ()
-
-
-@dataclass(frozen=True)
-class StepCopy:
-    node: ast.expr
-    says: str
-    cure: str
-
-
-def copies_not_known(known: Iterable[ast.AST], found: Iterable[StepCopy]) -> Iterator[StepCopy]:
-    """Yield findings outside the spans of ``known`` and of each other."""
-    lines = [(edits.node_start(one), edits.node_end(one)) for one in known]  # type: ignore[arg-type]
-    for one in found:
-        if not any(low <= edits.node_start(one.node) <= high for low, high in lines):
-            lines.append((edits.node_start(one.node), edits.node_end(one.node)))
-            yield one
+def spots_outside(known: Iterable[Spot | ast.expr | ast.stmt], found: Iterable[Spot]) -> Iterator[Spot]:
+    """The spots that begin outside all of ``known`` and of each other."""
+    ranges = [
+        (one.start, one.end) if isinstance(one, Spot) else (edits.node_start(one), edits.node_end(one)) for one in known
+    ]
+    for spot in found:
+        if not any(start <= spot.start <= end for start, end in ranges):
+            ranges.append((spot.start, spot.end))
+            yield spot

@@ -37,9 +37,9 @@ def is_in_step(source: Source, node: ast.AST) -> bool:
         if one in seen:
             continue
         seen.add(one)
-        calls = (n for s in one.body for n in syntax_tree.walk(s) if isinstance(n, ast.Call))
+        calls = syntax_tree.nodes_inside(one.body, ast.Call)
         todo += [f for call in calls if (f := queries.called_function(source, call)) is not None]
-        todo += [n for s in one.body for n in syntax_tree.walk(s) if isinstance(n, FUNCTION_NODES)]
+        todo += syntax_tree.nodes_inside(one.body, *FUNCTION_NODES)
     return False
 
 

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from slowtrain.script.navigation import node_lookup, statement_index
 from slowtrain.script.text import edits
 from slowtrain.script.text.source_file import Source, cache_recent
+from slowtrain.script.text.syntax_tree import Node
 
 GAP_PATTERN = r"(?:[\s\\)]|#[^\r\n]*[\r\n])*"  # what may stand between a name and the parenthesis or dot after it
 
@@ -70,19 +71,20 @@ def whole_word_pattern(name: str) -> str:
     return rf"{re.escape(name)}(?!\w)(?<!\w{re.escape(name)})"
 
 
-def nodes_matching(source: Source, pattern: re.Pattern[str], kind: type[ast.AST]) -> list[ast.AST]:
+def nodes_matching(source: Source, pattern: re.Pattern[str], kind: type[Node]) -> list[Node]:
     """Nodes of exactly this class in statements whose text matches ``pattern``, in the order of the text."""
     inside = statement_index.statements_of(source)
-    return [node for one in inside.statements_matching(pattern) for node in inside.own(one) if node.__class__ is kind]
+    below = (node for one in inside.statements_matching(pattern) for node in inside.own(one))
+    return [node for node in below if node.__class__ is kind and isinstance(node, kind)]
 
 
-def nodes_of_kind(source: Source, *kinds: type[ast.AST]) -> Iterable[ast.AST]:
+def nodes_of_kind(source: Source, *kinds: type[Node]) -> list[Node]:
     """Nodes of exactly these classes, each class in the order of the text."""
     inside = statement_index.statements_of(source)
     if all(issubclass(kind, ast.stmt) for kind in kinds):
-        return [node for kind in kinds for node in inside.every if node.__class__ is kind]
+        return [node for kind in kinds for node in inside.every if node.__class__ is kind and isinstance(node, kind)]
     below = [node for one in inside.every for node in inside.own(one)]
-    return [node for kind in kinds for node in below if node.__class__ is kind]
+    return [node for kind in kinds for node in below if node.__class__ is kind and isinstance(node, kind)]
 
 
 def operation_range(call: ast.Call) -> tuple[tuple[int, int], tuple[int, int]]:

@@ -50,23 +50,14 @@ def find_spots(source: Source) -> Iterable[Spot]:
         yield Spot(one.start, one.end, one.says, cure)
     for call, rows in () if whole else table_wide_ops(source):
         says = f"{node_lookup.called_name(call)} of all {rows:,} rows, though a step looks up only those of a batch"
-        yield Spot(
-            edits.node_start(call), edits.node_end(call), says, Prescription("edit", Effect.EQUIVALENT, LOOKUP_CURE)
-        )
+        yield spots.node_spot(call, says, Prescription("edit", Effect.EQUIVALENT, LOOKUP_CURE))
     for norm, (rows, width) in () if penalised else reached_penalties(source):
         says = f"this op and its gradient read all {rows:,} x {width} numbers of a table in each step"
         fewer = "take the norm of the rows that were looked up"
-        yield Spot(
-            edits.node_start(norm), edits.node_end(norm), says, Prescription("edit", Effect.CHANGES_TRAINING, fewer)
-        )
+        yield spots.node_spot(norm, says, Prescription("edit", Effect.CHANGES_TRAINING, fewer))
     for call, (rows, width) in () if updated else densely_updated_tables(source):
         says = f"Adam updates all {rows:,} x {width} numbers of this table in each step"
-        yield Spot(
-            edits.node_start(call),
-            edits.node_end(call),
-            says,
-            Prescription("edit", Effect.CHANGES_TRAINING, LAZY_OPTIMIZER_CURE),
-        )
+        yield spots.node_spot(call, says, Prescription("edit", Effect.CHANGES_TRAINING, LAZY_OPTIMIZER_CURE))
 
 
 def uses_only_adam(source: Source) -> bool:
@@ -192,7 +183,7 @@ def _is_light_model(source: Source, rows: int) -> bool:
                 return False
             if name == "Dense" and any(not 0 < (_layer_units(source, c) or 0) < min(rows, 4096) for c in calls):
                 return False
-    own = (n for n in call_index.nodes_of_kind(source, ast.ClassDef) if isinstance(n, ast.ClassDef))
+    own = call_index.nodes_of_kind(source, ast.ClassDef)
     return not any(scope_names.dotted_name(b).endswith("Layer") for n in own for b in n.bases)
 
 

@@ -65,7 +65,7 @@ def table_norms(source: Source, tables: dict[str, ast.Call], any_of: ast.Call) -
     for call in call_index.index_of(source).called(*sorted(NORM_FUNCTIONS)) if "embeddings" in source.text else ():
         if not name_bindings.qualified_name(source, call.func).startswith(("tensorflow.", "keras.ops.")):
             continue
-        inside = [n for a in call.args[:1] for n in syntax_tree.walk(a) if isinstance(n, ast.Attribute)]
+        inside = syntax_tree.nodes_inside(call.args[:1], ast.Attribute)
         for one in inside:
             name = scope_names.dotted_name(one.value)
             if one.attr == "embeddings" and name in tables and not _is_looked_up(source, one):

@@ -8,9 +8,9 @@ from collections.abc import Iterable, Iterator
 from slowtrain.causes.compute.double_precision import SINGLE_PRECISION_CURE, fix
 from slowtrain.model import Effect, Prescription, Spot
 from slowtrain.script.interpreter.engine.interpreter import file_events
-from slowtrain.script.lint_rules import keras_names
+from slowtrain.script.lint_rules import keras_names, spots
 from slowtrain.script.navigation import call_index, name_bindings, node_lookup, scope_names, training_calls
-from slowtrain.script.text import edits, syntax_tree
+from slowtrain.script.text import syntax_tree
 from slowtrain.script.text.source_file import Source
 
 DTYPE_SETTERS = frozenset({"set_floatx", "set_dtype_policy", "set_global_policy"})
@@ -28,7 +28,7 @@ def find_spots(source: Source) -> Iterable[Spot]:
     for call in calls:
         cure = Prescription("edit", Effect.CHANGES_TRAINING, SINGLE_PRECISION_CURE, edits=changed)
         seen = says.get(node_lookup.called_name(call), says[""])
-        yield Spot(edits.node_start(call), edits.node_end(call), seen, cure)
+        yield spots.node_spot(call, seen, cure)
 
 
 def global_double_settings(source: Source) -> Iterator[ast.Call]:
@@ -77,7 +77,7 @@ def _states_dtype(source: Source, made: ast.Call) -> bool:
         return True
     function = node_lookup.enclosing_function(source, made)
     chosen = set(scope_names.parameter_names(function)) if function is not None else set()
-    inner = (k.value for n in syntax_tree.walk(made) if isinstance(n, ast.Call) for k in n.keywords if k.arg == "dtype")
+    inner = (k.value for n in syntax_tree.nodes_inside(made, ast.Call) for k in n.keywords if k.arg == "dtype")
     return any(isinstance(one, ast.Name) and one.id in chosen for one in inner)
 
 

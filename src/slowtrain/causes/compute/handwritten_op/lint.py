@@ -33,7 +33,7 @@ def find_spots(source: Source) -> Iterable[Spot]:
         yield Spot(one.start, one.end, one.says, cure)
     for node, says in () if known else row_by_row_ops(source):
         whole = Prescription("edit", Effect.EQUIVALENT, "use one op for all of them: another axis, or einsum")
-        yield Spot(edits.node_start(node), edits.node_end(node), says, whole)
+        yield spots.node_spot(node, says, whole)
 
 
 def find_handwritten_ops(source: Source) -> Iterator[spots.HandwrittenOp]:
@@ -87,7 +87,7 @@ def output_branches(source: Source) -> Iterator[tuple[ast.For, int]]:
     for loop in call_index.nodes_of_kind(source, ast.For):
         if not isinstance(loop, ast.For) or len(loop.body) > 6 or any(isinstance(s, ast.For) for s in loop.body):
             continue
-        layers = [n for one in loop.body for n in syntax_tree.walk(one) if isinstance(n, ast.Call)]
+        layers = syntax_tree.nodes_inside(loop.body, ast.Call)
         put = [n for n in layers if isinstance(n.func, ast.Call) and _is_layer_call(source, n.func)]
         turns = queries.loop_turns(source, loop) if put else None
         if turns is not None and turns >= MIN_PARTS and _has_equal_layers(loop, put) and _keeps_each_output(loop):
@@ -144,12 +144,8 @@ def _takes_tensor_parts(source: Source, loop: Loop, holder: ast.AST) -> bool:
     if not inside or not all(e.name.startswith(("tensorflow.", "keras.ops.")) for e in inside):
         return False
     names = scope_names.bound_names(getattr(loop.node, "target", loop.node))
-    parts = [
-        n for n in syntax_tree.walk(holder) if isinstance(n, ast.Subscript) and scope_names.read_names(n.slice) & names
-    ]
-    numbers = [
-        n for n in syntax_tree.walk(holder) if isinstance(n, ast.Name) and n.id in names and isinstance(n.ctx, ast.Load)
-    ]
+    parts = [n for n in syntax_tree.nodes_inside(holder, ast.Subscript) if scope_names.read_names(n.slice) & names]
+    numbers = [n for n in syntax_tree.nodes_inside(holder, ast.Name) if n.id in names and isinstance(n.ctx, ast.Load)]
     placed = {id(m) for n in parts for m in syntax_tree.walk(n.slice)}
     tensors = all(interpreter.value_at(source, n.value).kind in ("tensor", "variable") for n in parts)
     return bool(parts) and tensors and all(id(n) in placed for n in numbers)
@@ -183,12 +179,7 @@ def _writes_row_by_row(source: Source, loop: ast.For) -> bool:
 
 def _calls_row_safe_ops(source: Source, body: Iterable[ast.AST]) -> bool:
     """Whether all calls are TensorFlow ops that accept many rows."""
-    calls = [
-        n
-        for one in body
-        for n in syntax_tree.walk(one)
-        if isinstance(n, ast.Call) and node_lookup.called_name(n) != "write"
-    ]
+    calls = [n for n in syntax_tree.nodes_inside(body, ast.Call) if node_lookup.called_name(n) != "write"]
     names = [name_bindings.qualified_name(source, c.func) for c in calls]
     framework = all(name.startswith(("tensorflow.", "keras.ops.")) for name in names)
     apart = any(

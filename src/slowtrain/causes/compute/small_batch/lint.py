@@ -14,7 +14,7 @@ from slowtrain.script.interpreter.domain.abstract_values import UNKNOWN, Shape
 from slowtrain.script.interpreter.domain.call_events import Event
 from slowtrain.script.interpreter.engine import queries, step_loops
 from slowtrain.script.interpreter.engine.interpreter import file_events
-from slowtrain.script.lint_rules import keras_names, sample_counts, step_code
+from slowtrain.script.lint_rules import keras_names, sample_counts, spots, step_code
 from slowtrain.script.navigation import call_index, node_lookup, training_calls
 from slowtrain.script.pipelines import interpreted_datasets, training_pipelines
 from slowtrain.script.text import edits, syntax_tree
@@ -41,7 +41,7 @@ def find_spots(source: Source) -> Iterable[Spot]:
         seen.add(given)
         cured = larger_batch_says(goal, more=True) if goal else WINDOWS_CURE
         cure = Prescription("edit", Effect.CHANGES_TRAINING, cured, edits=changed)
-        yield Spot(edits.node_start(given), edits.node_end(given), says, cure)
+        yield spots.node_spot(given, says, cure)
     for call, size, rows in () if seen else small_batches(source):
         larger = larger_batch_says(MAX_GOAL_BATCH, more=True)
         says = f"each step uses {size} of {rows:,} samples"
@@ -86,7 +86,7 @@ def _interpreted_batches(source: Source) -> Iterator[tuple[ast.expr, str, int, t
     """Find tiny batches of data sets that objects, methods or settings create."""
     taken = [node_lookup.argument_value(call, "x", 0) for call in call_index.index_of(source).called("fit")]
     if any(name in source.text for name in step_code.STEP_NAMES):
-        loops = [n for n in call_index.nodes_of_kind(source, ast.For) if isinstance(n, ast.For)]
+        loops = call_index.nodes_of_kind(source, ast.For)
         taken += [n.iter for n in loops if step_code.takes_training_step(source, n.body)]
     for one in taken:
         inside = (
@@ -118,12 +118,10 @@ def _sliced_batches(source: Source) -> Iterator[tuple[ast.expr, str, int, tuple[
             or not step_code.takes_training_step(source, loop.body)
         ):
             continue
-        parts = [n for one in loop.body for n in syntax_tree.walk(one) if isinstance(n, ast.Subscript)]
+        parts = syntax_tree.nodes_inside(loop.body, ast.Subscript)
         cut = [n for n in parts if isinstance(n.slice, ast.Slice) and _starts_at(n.slice, loop.target.id)]
         if cut and cut[0].lineno >= loop.lineno:
-            line = next(
-                (c.lineno for c in syntax_tree.walk(loop) if isinstance(c, ast.Call) and cut[0] in c.args), loop.lineno
-            )
+            line = next((c.lineno for c in syntax_tree.nodes_inside(loop, ast.Call) if cut[0] in c.args), loop.lineno)
             yield from _too_small_batch(source, over.args[2], queries.shape_at(source, cut[0].value), line)
 
 

@@ -10,7 +10,7 @@ from slowtrain.script.fixes.models import model_settings
 from slowtrain.script.interpreter.domain.abstract_values import NOT_KNOWN
 from slowtrain.script.interpreter.engine import queries
 from slowtrain.script.interpreter.engine.interpreter import file_events
-from slowtrain.script.lint_rules import keras_names
+from slowtrain.script.lint_rules import keras_names, spots
 from slowtrain.script.navigation import call_index, name_bindings, node_lookup, training_calls
 from slowtrain.script.text import edits
 from slowtrain.script.text.source_file import Source
@@ -36,7 +36,7 @@ def find_spots(source: Source) -> Iterable[Spot]:
             effect = Effect.EQUIVALENT if same else Effect.CHANGES_TRAINING
             cure = Prescription("edit", effect, f"remove {text}, which cuDNN does not support", edits=changed)
             says = f"with {text} a GPU runs this layer as a loop of small ops"
-            yield Spot(edits.node_start(setting.value), edits.node_end(setting.value), says, cure)
+            yield spots.node_spot(setting.value, says, cure)
     for call, says in dict.fromkeys(unfused_layers(source)):
         if call not in seen:
             usual = "remove what cuDNN does not support, and use the layer instead of its cell"

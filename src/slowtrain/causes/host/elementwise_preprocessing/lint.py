@@ -16,9 +16,9 @@ from slowtrain.script.interpreter.domain.call_events import Loop
 from slowtrain.script.interpreter.engine import interpreter, queries
 from slowtrain.script.interpreter.engine.interpreter import file_events
 from slowtrain.script.interpreter.library import framework_calls
-from slowtrain.script.lint_rules import keras_names, step_code
+from slowtrain.script.lint_rules import keras_names, spots, step_code
 from slowtrain.script.navigation import call_index, name_bindings, node_lookup, scope_names, training_calls
-from slowtrain.script.text import edits, syntax_tree
+from slowtrain.script.text import syntax_tree
 from slowtrain.script.text.source_file import Source
 
 # The simplest iteration takes 0.1 µs, one with a call of NumPy 1 µs or more. This many iterations, over all nested
@@ -58,16 +58,16 @@ def find_spots(source: Source) -> Iterable[Spot]:
         yield Spot(*step_code.loop_head(loop), says, cure)
     for call, says in single_sample_calls(source):
         cure = Prescription("edit", Effect.EXACT, "call the layer once for all samples, outside the loop")
-        yield Spot(edits.node_start(call), edits.node_end(call), says, cure)
+        yield spots.node_spot(call, says, cure)
     for each, says in vectorize_calls(source):
         whole = "write the function with np.where, np.clip and NumPy's own functions, and call it for whole arrays"
-        yield Spot(edits.node_start(each), edits.node_end(each), says, Prescription("edit", Effect.EQUIVALENT, whole))
+        yield spots.node_spot(each, says, Prescription("edit", Effect.EQUIVALENT, whole))
     for call in dict.fromkeys(transforms_in_loop(source)):
-        yield Spot(*call_index.operation_range(call), TRANSFORM_TEXT, TRANSFORM_PRESCRIPTION)
+        yield spots.operation_spot(call, TRANSFORM_TEXT, TRANSFORM_PRESCRIPTION)
     for grown in growing_arrays(source):
         says = "each iteration of a long loop copies all rows of this array to add some"
         once = "collect the rows in a list or in an array of the full size, and join them once"
-        yield Spot(edits.node_start(grown), edits.node_end(grown), says, Prescription("edit", Effect.EXACT, once))
+        yield spots.node_spot(grown, says, Prescription("edit", Effect.EXACT, once))
 
 
 def elementwise_loops(
@@ -106,7 +106,7 @@ def single_sample_calls(source: Source) -> Iterator[tuple[ast.Call, str]]:
             continue
         if turns is not None and turns < MIN_LAYER_CALLS:
             continue
-        for call in (n for n in syntax_tree.walk(made.elt) if isinstance(n, ast.Call)):
+        for call in syntax_tree.nodes_inside(made.elt, ast.Call):
             if _passes_one_sample(call, one.target.id) and _has_preparing_layer(source, call.func):
                 yield (
                     call,
@@ -198,7 +198,7 @@ def _loop_turns(source: Source, loop: step_code.ElementLoop, depth: int = 3) -> 
     else:
         own, body = queries.loop_turns(source, loop) or _filled_rows(source, loop), list(loop.body)
     parts = [p for one in body for p in source.called(one)[: depth + 1]]
-    inner = [n for p in parts for n in syntax_tree.walk(p) if isinstance(n, ast.For)]
+    inner = syntax_tree.nodes_inside(parts, ast.For)
     outer = [n for n in inner if not any(n is not o and n in syntax_tree.walk(o) for o in inner)]
     factors = [_loop_turns(source, n, depth - 1) for n in outer] if depth else []
     inside = max([f for f in factors if f is not None], default=None)
@@ -264,7 +264,7 @@ def _filled_rows(source: Source, loop: ast.For) -> int | None:
     counted = isinstance(loop.iter, ast.Call) and node_lookup.called_name(loop.iter) == "enumerate"
     if not counted or not isinstance(first, ast.Name):
         return None
-    stored = [n for one in loop.body for n in syntax_tree.walk(one) if isinstance(n, ast.Subscript)]
+    stored = syntax_tree.nodes_inside(loop.body, ast.Subscript)
     stored = [n for n in stored if isinstance(n.ctx, ast.Store) and first.id in _index_names(n)]
     sizes = {queries.row_count_at(source, n.value) for n in stored}
     return sizes.pop() if len(sizes) == 1 else None
@@ -286,9 +286,9 @@ def _fills_elements(source: Source, loop: step_code.ElementLoop) -> bool:
         return any(isinstance(n, ast.For) and _filled_rows(source, n) is not None for n in made)
     if isinstance(loop, ast.For) and scatter_loops.is_scatter_loop(source, loop):
         return True
-    inner = [n for n in syntax_tree.walk(loop) if isinstance(n, ast.For)]
-    counted = {n.id for one in inner for n in syntax_tree.walk(one.target) if isinstance(n, ast.Name)}
-    stored = [n.slice for n in syntax_tree.walk(loop) if isinstance(n, ast.Subscript) and isinstance(n.ctx, ast.Store)]
+    inner = syntax_tree.nodes_inside(loop, ast.For)
+    counted = {n.id for one in inner for n in syntax_tree.nodes_inside(one.target, ast.Name)}
+    stored = [n.slice for n in syntax_tree.nodes_inside(loop, ast.Subscript) if isinstance(n.ctx, ast.Store)]
     by = [{e.id for e in at.elts if isinstance(e, ast.Name)} & counted for at in stored if isinstance(at, ast.Tuple)]
     return len(inner) > 1 and any(len(names) > 1 for names in by)
 

@@ -14,10 +14,10 @@ from slowtrain.script.interpreter.domain.abstract_values import UNKNOWN, Value
 from slowtrain.script.interpreter.domain.call_events import Event
 from slowtrain.script.interpreter.engine import interpreter, queries, step_loops
 from slowtrain.script.interpreter.engine.interpreter import file_events
-from slowtrain.script.lint_rules import sample_counts, step_code
+from slowtrain.script.lint_rules import sample_counts, spots, step_code
 from slowtrain.script.navigation import call_index, class_members, name_bindings, node_lookup, scope_names
 from slowtrain.script.pipelines import dataset_chains
-from slowtrain.script.text import edits, syntax_tree
+from slowtrain.script.text import syntax_tree
 from slowtrain.script.text.source_file import Source
 
 SCORING_CALLS = frozenset({"__call__", ".predict_on_batch", ".test_on_batch"})
@@ -38,7 +38,7 @@ def find_spots(source: Source) -> Iterable[Spot]:
     for given, says, changed in (*known, *((node, says, ()) for node, says in others)):
         rarer = "validate less often (validation_freq), or on a part of the data"
         cure = Prescription("edit", Effect.EXACT, rarer, edits=changed)
-        yield Spot(edits.node_start(given), edits.node_end(given), says, cure)
+        yield spots.node_spot(given, says, cure)
 
 
 def long_validations(source: Source) -> Iterator[tuple[ast.expr, str]]:

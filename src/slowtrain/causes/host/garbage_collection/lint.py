@@ -10,7 +10,7 @@ from slowtrain.model import Effect, Prescription, Spot
 from slowtrain.script.fixes.loops import hoisted_statements
 from slowtrain.script.interpreter.engine import step_loops
 from slowtrain.script.interpreter.engine.interpreter import file_events
-from slowtrain.script.text import edits
+from slowtrain.script.lint_rules import spots
 from slowtrain.script.text.source_file import Source
 
 
@@ -23,7 +23,7 @@ def find_spots(source: Source) -> Iterable[Spot]:
             "edit", Effect.EXACT, after, edits=tuple(hoisted_statements.move_collect_after_loop(source, call.lineno))
         )
         says = "the collector goes through all objects after each step, which a step hardly needs"
-        yield Spot(edits.node_start(call), edits.node_end(call), says, cure)
+        yield spots.node_spot(call, says, cure)
 
 
 def frequent_collections(source: Source) -> Iterator[ast.expr]:

@@ -14,7 +14,7 @@ from slowtrain.script.interpreter.domain.abstract_values import Value
 from slowtrain.script.interpreter.domain.call_events import Event
 from slowtrain.script.interpreter.engine import interpreter, queries
 from slowtrain.script.interpreter.engine.interpreter import file_events
-from slowtrain.script.lint_rules import sample_counts
+from slowtrain.script.lint_rules import sample_counts, spots
 from slowtrain.script.navigation import (
     call_arguments,
     call_index,
@@ -41,15 +41,15 @@ def find_spots(source: Source) -> Iterable[Spot]:
     for node, says in () if counted or twice else miscounted_epochs(source):
         batches = "count batches: steps_per_epoch = samples // batch_size, and one pass over the data set in an epoch"
         cure = Prescription("edit", Effect.CHANGES_TRAINING, batches)
-        yield Spot(edits.node_start(node), edits.node_end(node), says, cure)
+        yield spots.node_spot(node, says, cure)
     for call, given, says in counted:
         changed = tuple(keras_calls.count_steps_in_batches(source, call.lineno))
         cure = Prescription("edit", Effect.CHANGES_TRAINING, COUNT_BATCHES, edits=changed)
-        yield Spot(edits.node_start(given), edits.node_end(given), says, cure)
+        yield spots.node_spot(given, says, cure)
     for call, says in twice:
         changed = tuple(keras_calls.remove_repeat(source, edits.node_end(call.func)[0]))
         cure = Prescription("edit", Effect.CHANGES_TRAINING, REMOVE_REPEAT, edits=changed)
-        yield Spot(*call_index.operation_range(call), says, cure)
+        yield spots.operation_spot(call, says, cure)
 
 
 def doubly_repeated_datasets(source: Source) -> Iterator[tuple[ast.Call, str]]:

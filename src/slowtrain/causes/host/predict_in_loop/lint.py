@@ -11,7 +11,7 @@ from slowtrain.model import Edit, Effect, Prescription, Spot
 from slowtrain.script.fixes.models import keras_calls
 from slowtrain.script.interpreter.engine import queries, step_loops
 from slowtrain.script.interpreter.engine.interpreter import file_events
-from slowtrain.script.lint_rules import graph_code, sample_counts
+from slowtrain.script.lint_rules import graph_code, sample_counts, spots
 from slowtrain.script.navigation import call_index, name_bindings, node_lookup, scope_names
 from slowtrain.script.text.source_file import Source
 
@@ -36,12 +36,12 @@ def find_spots(source: Source) -> Iterable[Spot]:
     seen = {call for call, _, _ in known}
     for call in dict.fromkeys(one for one in small_predict_calls(source) if one not in seen):
         says = "predict() is called for few rows in each iteration of a loop, and each call has a fixed cost"
-        yield Spot(*call_index.operation_range(call), says, Prescription("edit", Effect.EQUIVALENT, CALL_MODEL))
+        yield spots.operation_spot(call, says, Prescription("edit", Effect.EQUIVALENT, CALL_MODEL))
     for call, says, changed in known:
         words = PREDICT_ON_BATCH if changed else CALL_MODEL
         words = TRAIN_ON_BATCH if node_lookup.called_name(call) == "fit" else words
         cure = Prescription("edit", Effect.EQUIVALENT, words, edits=changed)
-        yield Spot(*call_index.operation_range(call), says, cure)
+        yield spots.operation_spot(call, says, cure)
 
 
 def little_calls(source: Source) -> Iterator[tuple[ast.Call, str, tuple[Edit, ...]]]:

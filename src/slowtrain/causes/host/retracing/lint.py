@@ -11,9 +11,8 @@ from slowtrain.script.fixes.loops import traced_arguments
 from slowtrain.script.interpreter.domain.abstract_values import Value
 from slowtrain.script.interpreter.domain.call_events import Event
 from slowtrain.script.interpreter.engine import interpreter, queries
-from slowtrain.script.lint_rules import graph_code
+from slowtrain.script.lint_rules import graph_code, spots
 from slowtrain.script.navigation import call_index, node_lookup, scope_names
-from slowtrain.script.text import edits
 from slowtrain.script.text.source_file import Source
 
 RETRACING_SETTINGS = ("input_signature", "reduce_retracing", "experimental_relax_shapes")
@@ -47,7 +46,7 @@ def find_spots(source: Source) -> Iterable[Spot]:
             f"{node_lookup.called_name(call)} is a tf.function of {kind}; each iteration creates a new one, which is "
             "traced"
         )
-        yield Spot(*call_index.operation_range(call), says, Prescription("edit", Effect.EXACT, same))
+        yield spots.operation_spot(call, says, Prescription("edit", Effect.EXACT, same))
 
 
 def _changing_arguments_spot(source: Source, several: list[ChangingArgument]) -> Spot:
@@ -75,7 +74,7 @@ def _changing_arguments_spot(source: Source, several: list[ChangingArgument]) ->
         pad = f"pad {first.parameter} to one shape, or declare an input_signature with None"
         left = f"let the graph leave the varying shape of {first.parameter} open: reduce_retracing=True"
         cure = Prescription("edit", Effect.EQUIVALENT, left if opened else pad, edits=opened)
-    return Spot(edits.node_start(first.given), edits.node_end(first.given), says, cure)
+    return spots.node_spot(first.given, says, cure)
 
 
 def _assigned_in_loop(given: ast.expr, loop: ast.AST) -> ast.expr | None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from slowtrain.model import Effect, Prescription, Spot
 from slowtrain.script.fixes.input import dataset_edits
-from slowtrain.script.lint_rules import keras_names
+from slowtrain.script.lint_rules import keras_names, spots
 from slowtrain.script.navigation import call_index, name_bindings, node_lookup
 from slowtrain.script.pipelines import dataset_chains, element_sizes, interpreted_datasets, whole_pipelines
 from slowtrain.script.text import edits, syntax_tree
@@ -40,12 +40,10 @@ def find_spots(source: Source) -> Iterable[Spot]:
         says = says.removeprefix("or ") or "move the augmentation layers to the front of the model"
         cure = Prescription("edit", Effect.EQUIVALENT, says, edits=made)
         says = f"{one.layer} runs dozens of small operations for each single picture"
-        yield Spot(*call_index.operation_range(one.call), says, cure)
+        yield spots.operation_spot(one.call, says, cure)
     for call in batch_augmenting_maps(source):
         cure = Prescription("edit", Effect.EQUIVALENT, "move the augmentation layers to the front of the model")
-        yield Spot(
-            *call_index.operation_range(call), "the host moves all pixels of each batch several times over", cure
-        )
+        yield spots.operation_spot(call, "the host moves all pixels of each batch several times over", cure)
 
 
 def augmenting_maps(source: Source) -> Iterator[AugmentingMap]:

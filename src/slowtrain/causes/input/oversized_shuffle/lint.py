@@ -7,8 +7,7 @@ from collections.abc import Iterable, Iterator
 from slowtrain.model import Effect, Prescription, Spot
 from slowtrain.number_text import format_number
 from slowtrain.script.fixes.input import dataset_edits
-from slowtrain.script.lint_rules import dataset_stages, shuffle_buffers
-from slowtrain.script.navigation import call_index
+from slowtrain.script.lint_rules import dataset_stages, shuffle_buffers, spots
 from slowtrain.script.pipelines import interpreted_datasets
 from slowtrain.script.text import edits
 from slowtrain.script.text.source_file import Source
@@ -27,7 +26,7 @@ def find_spots(source: Source) -> Iterable[Spot]:
         made = tuple(dataset_edits.shuffle_before_map(source, edits.node_end(call.func)[0]))
         cure = Prescription("edit", Effect.EQUIVALENT, "shuffle before decoding, or as uint8", edits=made)
         says = f"this buffer holds {format_number(size / 2**30, 2)} GiB of the results of a map in front of it"
-        yield Spot(*call_index.operation_range(call), says, cure)
+        yield spots.operation_spot(call, says, cure)
 
 
 def large_shuffle_buffers(source: Source) -> Iterator[tuple[dataset_stages.SlowStage, int]]:

@@ -12,7 +12,7 @@ from slowtrain.model import Effect, Prescription, Spot
 from slowtrain.script.fixes.input import dataset_edits
 from slowtrain.script.interpreter.domain.abstract_values import Value
 from slowtrain.script.interpreter.domain.call_events import Event, Stage
-from slowtrain.script.lint_rules import dataset_stages
+from slowtrain.script.lint_rules import dataset_stages, spots
 from slowtrain.script.navigation import call_index, name_bindings, node_lookup, scope_names
 from slowtrain.script.pipelines import dataset_chains, element_sizes, interpreted_datasets, whole_pipelines
 from slowtrain.script.text import edits, syntax_tree
@@ -57,18 +57,18 @@ def find_spots(source: Source) -> Iterable[Spot]:
         made = tuple(dataset_edits.batch_before_map(source, line, None, one.ranks)[0])
         cure = Prescription("edit", Effect.EQUIVALENT, "batch first, then map over whole batches", edits=made)
         says = f"map is called for each {one.says}, and the call takes longer than its few operations"
-        yield Spot(*call_index.operation_range(one.call), says, cure)
+        yield spots.operation_spot(one.call, says, cure)
     for more in dataset_stages.stages_not_known([one.call for one in known], cheap_element_maps(source)):
         line = edits.node_end(more.call.func)[0]
         made = tuple(dataset_edits.batch_before_map(source, line, None, ())[0])
         cure = Prescription("edit", Effect.EQUIVALENT, "batch first, then map over whole batches", edits=made)
         says = f"map is called for each {more.says}, and the call takes longer than its few operations"
-        yield Spot(*call_index.operation_range(more.call), says, cure)
+        yield spots.operation_spot(more.call, says, cure)
     for call in window_maps(source):
         made = tuple(fix.gather_windows(source, edits.node_end(call.func)[0]))
         cure = Prescription("edit", Effect.EXACT, "gather whole batches of windows by their index", edits=made)
         says = "this makes a data set and an iterator for each window"
-        yield Spot(*call_index.operation_range(call), says, cure)
+        yield spots.operation_spot(call, says, cure)
 
 
 def cheap_element_maps(source: Source) -> Iterator[dataset_stages.SlowStage]:

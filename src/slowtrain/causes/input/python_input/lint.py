@@ -13,7 +13,7 @@ from slowtrain.script.fixes.input import generator_edits
 from slowtrain.script.interpreter.domain.call_events import Event, Loop
 from slowtrain.script.interpreter.engine import interpreter, queries, step_loops
 from slowtrain.script.interpreter.engine.interpreter import file_events
-from slowtrain.script.lint_rules import graph_code, keras_names
+from slowtrain.script.lint_rules import graph_code, keras_names, spots
 from slowtrain.script.navigation import call_index, name_bindings, node_lookup, scope_names
 from slowtrain.script.pipelines import whole_pipelines
 from slowtrain.script.text import edits, syntax_tree
@@ -63,7 +63,7 @@ def find_spots(source: Source) -> Iterable[Spot]:
             cure = Prescription("edit", Effect.EQUIVALENT, slow.instead)
         yield Spot(slow.start, slow.end, slow.says, cure)
     for call, says in single_threaded_generators(source):
-        yield Spot(*call_index.operation_range(call), says, READ_PRESCRIPTION)
+        yield spots.operation_spot(call, says, READ_PRESCRIPTION)
 
 
 def sequential_decoding(source: Source) -> Iterator[sample_generators.SlowPart]:
@@ -131,7 +131,7 @@ def slow_parts(source: Source) -> Iterator[sample_generators.SlowPart]:
 def _nested_element_loop(source: Source, maker: input_functions.InputFunction) -> sample_generators.SlowPart | None:
     """Find nested loops over positions whose innermost body only computes with elements at these positions."""
     for statement in whole_pipelines.reached_statements(source, maker.function):
-        for loop in (n for n in syntax_tree.walk(statement) if isinstance(n, ast.For)):
+        for loop in syntax_tree.nodes_inside(statement, ast.For):
             if any(isinstance(n, (ast.For, ast.While)) for s in loop.body for n in syntax_tree.walk(s)):
                 continue
             nest = [loop, *(o for o in scope_names.enclosing_loops(source, loop) if isinstance(o, ast.For))]
@@ -157,7 +157,7 @@ def _computes_at_positions(loop: ast.For) -> bool:
         if isinstance(node, ast.Subscript):
             if any(isinstance(n, ast.Slice) for n in syntax_tree.walk(node.slice)):
                 return False
-            found |= bool(counted & {n.id for n in syntax_tree.walk(node.slice) if isinstance(n, ast.Name)})
+            found |= bool(counted & {n.id for n in syntax_tree.nodes_inside(node.slice, ast.Name)})
         if isinstance(node, (ast.Yield, ast.Await, ast.Try)):
             return False
     return found

@@ -133,7 +133,7 @@ def sample_generator(source: Source, call: ast.Call) -> SlowPart | None:
     if (element_sizes.element_count(source, several[0]) or MIN_SAMPLES) < MIN_SAMPLES:
         return None
     statements = whole_pipelines.reached_statements(source, made)
-    yields = [n for s in statements for n in syntax_tree.walk(s) if isinstance(n, ast.Yield)]
+    yields = syntax_tree.nodes_inside(statements, ast.Yield)
     if (
         not yields
         or not all(scope_names.enclosing_loops(source, y) for y in yields)
@@ -154,7 +154,7 @@ def _reads_memory_only(source: Source, made: ast.FunctionDef, statements: list[a
             return False
     for node in (n for s in statements for n in syntax_tree.walk(s)):
         over = node.iter if isinstance(node, ast.For) else None
-        names = {n.id for n in syntax_tree.walk(over) if isinstance(n, ast.Name)} if over is not None else set()
+        names = {n.id for n in syntax_tree.nodes_inside(over, ast.Name)} if over is not None else set()
         if isinstance(node, ast.Subscript) and isinstance(node.value, ast.Name):
             names = {node.value.id}
         if isinstance(node, ast.Subscript) and isinstance(node.value, ast.Attribute):
@@ -170,9 +170,7 @@ def _reads_memory_only(source: Source, made: ast.FunctionDef, statements: list[a
 def _is_memory_name(source: Source, name: str, made: ast.FunctionDef) -> bool:
     """Whether a name that a generator reads is local, a number, or data created in this file."""
     inner = (g.target for n in syntax_tree.walk(made) for g in getattr(n, "generators", ()))
-    own = scope_names.bound_names(made.body) | {
-        n.id for t in inner for n in syntax_tree.walk(t) if isinstance(n, ast.Name)
-    }
+    own = scope_names.bound_names(made.body) | {n.id for n in syntax_tree.nodes_inside(inner, ast.Name)}
     if name in own or name in ("range", "zip", "enumerate", "len", "list", "reversed", "sorted", "np", "numpy"):
         return True
     if name in scope_names.parameter_names(made) or name in scope_names.import_aliases(source):

@@ -152,10 +152,7 @@ def _target_count(loop: ast.While) -> ast.expr | None:
         return None
     name = scope_names.dotted_name(test.left.args[0])
     calls = [
-        n
-        for s in loop.body
-        for n in syntax_tree.walk(s)
-        if isinstance(n, ast.Call) and node_lookup.called_name(n) in APPENDING_METHODS
+        n for n in syntax_tree.nodes_inside(loop.body, ast.Call) if node_lookup.called_name(n) in APPENDING_METHODS
     ]
     grows = any(isinstance(c.func, ast.Attribute) and scope_names.dotted_name(c.func.value) == name for c in calls)
     return test.comparators[0] if name and grows else None

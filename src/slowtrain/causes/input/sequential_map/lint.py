@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from slowtrain.model import Effect, Prescription, Spot
 from slowtrain.script.fixes.input import dataset_edits
 from slowtrain.script.interpreter.domain.call_events import Stage
-from slowtrain.script.lint_rules import dataset_stages
+from slowtrain.script.lint_rules import dataset_stages, spots
 from slowtrain.script.navigation import call_index, imported_functions, node_lookup
 from slowtrain.script.pipelines import dataset_chains, element_sizes, interpreted_datasets, map_work, whole_pipelines
 from slowtrain.script.properties import repeatable_functions
@@ -60,7 +60,7 @@ def _sequential_calls(source: Source) -> Iterable[ast.Call]:
 
 def _parallel_map_spot(source: Source, call: ast.Call, says: str, effect: Effect) -> Spot:
     made = tuple(dataset_edits.parallelise_map(source, edits.node_end(call.func)[0]))
-    return Spot(*call_index.operation_range(call), says, Prescription("edit", effect, PARALLEL_CALLS, edits=made))
+    return spots.operation_spot(call, says, Prescription("edit", effect, PARALLEL_CALLS, edits=made))
 
 
 def sequential_maps(source: Source) -> Iterator[dataset_stages.SlowStage]:

@@ -7,8 +7,7 @@ from collections.abc import Iterable, Iterator
 from slowtrain.model import Effect, Prescription, Spot
 from slowtrain.script.fixes.input import dataset_edits
 from slowtrain.script.interpreter.domain.call_events import Stage
-from slowtrain.script.lint_rules import dataset_stages, shuffle_buffers
-from slowtrain.script.navigation import call_index
+from slowtrain.script.lint_rules import dataset_stages, shuffle_buffers, spots
 from slowtrain.script.pipelines import interpreted_datasets
 from slowtrain.script.text import edits
 from slowtrain.script.text.source_file import Source
@@ -29,18 +28,14 @@ def find_spots(source: Source) -> Iterable[Spot]:
         says = "shuffle names or records before the expensive map"
         cure = Prescription("edit", Effect.EQUIVALENT, says, edits=made)
         says = f"each epoch begins with {one.does} for every element of this buffer, before its first step"
-        yield Spot(*call_index.operation_range(one.call), says, cure)
+        yield spots.operation_spot(one.call, says, cure)
     for more in dataset_stages.stages_not_known([one.call for one in known], slow_buffer_fills(source)):
         made = tuple(dataset_edits.shuffle_before_map(source, edits.node_end(more.call.func)[0])) if more.early else ()
         says = "shuffle names or records before the expensive map"
         if not more.early:
             says = "take every epoch from one iterator of the repeated data set: .repeat().shuffle(n), and "
             says += "steps_per_epoch in place of take(), or iter() once"
-        yield Spot(
-            *call_index.operation_range(more.call),
-            more.says,
-            Prescription("edit", Effect.EQUIVALENT, says, edits=made),
-        )
+        yield spots.operation_spot(more.call, more.says, Prescription("edit", Effect.EQUIVALENT, says, edits=made))
 
 
 def slow_buffer_fills(source: Source) -> Iterator[dataset_stages.SlowStage]:

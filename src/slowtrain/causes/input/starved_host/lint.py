@@ -9,11 +9,10 @@ from slowtrain.causes.input.starved_host import ONE_THREAD_CURE
 from slowtrain.model import Effect, Prescription, Spot
 from slowtrain.script.fixes.input import dataset_edits
 from slowtrain.script.interpreter.engine import queries
-from slowtrain.script.lint_rules import dataset_stages
+from slowtrain.script.lint_rules import dataset_stages, spots
 from slowtrain.script.navigation import call_index, node_lookup, scope_names
 from slowtrain.script.pipelines import dataset_chains, whole_pipelines
 from slowtrain.script.properties import repeatable_functions
-from slowtrain.script.text import edits
 from slowtrain.script.text.source_file import Source
 
 
@@ -25,7 +24,7 @@ def find_spots(source: Source) -> Iterable[Spot]:
         drawn = any(repeatable_functions.may_vary_by_call(source, c.args[0]) for c in maps)
         cure = Prescription("edit", Effect.EQUIVALENT if drawn else Effect.EXACT, ONE_THREAD_CURE, edits=made)
         says = "the data set asks for several calls at once, but this leaves it one thread"
-        yield Spot(edits.node_start(limit), edits.node_end(limit), says, cure)
+        yield spots.node_spot(limit, says, cure)
 
 
 def single_thread_pools(source: Source) -> Iterator[ast.Assign]:

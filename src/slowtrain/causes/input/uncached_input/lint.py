@@ -11,7 +11,7 @@ from slowtrain.model import Edit, Effect, Prescription, Spot
 from slowtrain.number_text import format_number
 from slowtrain.script.fixes.input import dataset_edits
 from slowtrain.script.interpreter.domain.call_events import Event, Stage
-from slowtrain.script.lint_rules import dataset_stages
+from slowtrain.script.lint_rules import dataset_stages, spots
 from slowtrain.script.navigation import call_index, node_lookup, scope_names
 from slowtrain.script.pipelines import dataset_chains, element_sizes, interpreted_datasets, map_work, whole_pipelines
 from slowtrain.script.properties import repeatable_functions
@@ -88,19 +88,19 @@ def find_spots(source: Source) -> Iterable[Spot]:
         says = f"every epoch does {more.says} again for each element"
         says += f"; all results take {format_number(size / 2**20)} MiB at most" if size else "; its result is small"
         cure = Prescription("advice", Effect.EQUIVALENT, "put .cache() behind this map, if all results fit in memory")
-        yield Spot(*call_index.operation_range(more.call), says, cure)
+        yield spots.operation_spot(more.call, says, cure)
     for early in early_ones:
         says = "put .cache() behind the map that does it, if its results fit in memory"
         cure = Prescription("advice", Effect.EXACT, says)
         kept = "names only" if early.names else "elements before the work on them"
         says = f"this cache keeps {kept}: every epoch does {early.does} again for each element"
-        yield Spot(*call_index.operation_range(early.cache), says, cure)
+        yield spots.operation_spot(early.cache, says, cure)
     for each in rebuilt_caches.find_rebuilt_caches(source):
         says = "build it once, before the loop; put what differs between iterations behind its cache"
         cure = Prescription("advice", Effect.EQUIVALENT, says)
         says = "each iteration builds the data set again, with a cache that is never read: "
         says += f"every pass does {each.does} again"
-        yield Spot(edits.node_start(each.built), edits.node_end(each.built), says, cure)
+        yield spots.node_spot(each.built, says, cure)
 
 
 def repeated_stages(source: Source, *, cached: bool) -> Iterator[tuple[dataset_stages.SlowStage, int | None]]:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from slowtrain.model import Effect, Prescription, Spot
 from slowtrain.script.fixes.input import background_batches, dataset_edits
 from slowtrain.script.lint_rules import dataset_stages, spots
-from slowtrain.script.navigation import call_index, name_bindings, node_lookup, scope_names
+from slowtrain.script.navigation import name_bindings, node_lookup, scope_names
 from slowtrain.script.pipelines import (
     dataset_chains,
     element_sizes,
@@ -33,7 +33,7 @@ def find_spots(source: Source) -> Iterable[Spot]:
     for fed in blocking_reads(source):
         says = "make the next batch in a background thread while the step runs"
         cure = Prescription("edit", Effect.EXACT, says, edits=fed.edits)
-        yield Spot(edits.node_start(fed.node), edits.node_end(fed.node), fed.says, cure)
+        yield spots.node_spot(fed.node, fed.says, cure)
     seen: set[ast.Call] = set()
     for flow in dict.fromkeys(training_pipelines.training_chains(source)):
         names = (*flow.begun, *flow.names)
@@ -51,11 +51,11 @@ def find_spots(source: Source) -> Iterable[Spot]:
         cure = Prescription("edit", Effect.EXACT, "end the pipeline with .prefetch(tf.data.AUTOTUNE)", edits=made)
         says = f"the pipeline ends in {node_lookup.called_name(last)}: nothing makes the next batch while the step runs"
         seen.add(last)
-        yield Spot(*call_index.operation_range(last), says, cure)
+        yield spots.operation_spot(last, says, cure)
     for more in dataset_stages.stages_not_known(seen, unprefetched_datasets(source)):
         made = tuple(dataset_edits.add_prefetch(source, edits.node_end(more.call.func)[0]))
         cure = Prescription("edit", Effect.EXACT, "end the pipeline with .prefetch(tf.data.AUTOTUNE)", edits=made)
-        yield Spot(*call_index.operation_range(more.call), more.says, cure)
+        yield spots.operation_spot(more.call, more.says, cure)
 
 
 def _spots_of_imported_pipelines(source: Source, flow: dataset_chains.DatasetChain) -> Iterable[Spot]:
@@ -66,7 +66,7 @@ def _spots_of_imported_pipelines(source: Source, flow: dataset_chains.DatasetCha
     made = (*also, *edits.append_to_chain(source, flow.entry, f".prefetch({text})"))
     cure = Prescription("edit", Effect.EXACT, "end the pipeline with .prefetch(tf.data.AUTOTUNE)", edits=made)
     says = f"the pipeline that this makes ends in {flow.begun[-1]}: nothing makes the next batch while the step runs"
-    yield Spot(edits.node_start(flow.entry), edits.node_end(flow.entry), says, cure)
+    yield spots.node_spot(flow.entry, says, cure)
 
 
 def unprefetched_datasets(source: Source) -> Iterator[dataset_stages.SlowStage]:

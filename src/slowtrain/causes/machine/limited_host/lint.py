@@ -8,10 +8,9 @@ from collections.abc import Iterable, Iterator
 from slowtrain.causes.machine.limited_host import ALL_CORES_CURE, fix
 from slowtrain.model import Effect, Prescription, Spot
 from slowtrain.script.interpreter.engine import queries
-from slowtrain.script.lint_rules import dataset_stages
+from slowtrain.script.lint_rules import dataset_stages, spots
 from slowtrain.script.navigation import call_index, name_bindings, node_lookup, training_calls
 from slowtrain.script.pipelines import dataset_chains, map_work, whole_pipelines
-from slowtrain.script.text import edits
 from slowtrain.script.text.source_file import Source
 
 SHARED_POOL_FUNCTION = "set_inter_op_parallelism_threads"
@@ -25,7 +24,7 @@ def find_spots(source: Source) -> Iterable[Spot]:
     shared = [(call, shared_says, fix.thread_limit_edits) for call in shared_thread_limits(source)]
     for node, says, find_edits in (*fix.find_core_limits(source), *shared):
         prescription = Prescription("edit", Effect.EQUIVALENT, ALL_CORES_CURE, edits=find_edits(source))
-        yield Spot(edits.node_start(node), edits.node_end(node), says, prescription)
+        yield spots.node_spot(node, says, prescription)
 
 
 def shared_thread_limits(source: Source) -> Iterator[ast.Call]:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from slowtrain.causes.numerics.nonfinite_loss import LOGIT_LOSSES, root_gradients, zero_logarithms
 from slowtrain.model import Effect, Prescription, Spot
 from slowtrain.script.fixes.models import finite_losses, model_settings
-from slowtrain.script.lint_rules import keras_names
+from slowtrain.script.lint_rules import keras_names, spots
 from slowtrain.script.navigation import (
     call_index,
     name_bindings,
@@ -18,7 +18,7 @@ from slowtrain.script.navigation import (
     statement_index,
     training_calls,
 )
-from slowtrain.script.text import edits, syntax_tree
+from slowtrain.script.text import syntax_tree
 from slowtrain.script.text.source_file import Source
 
 CLIPPED_LOGARITHM_CURE = "take the loss from logits, or keep the argument of the logarithm above 1e-7"
@@ -73,7 +73,7 @@ def find_spots(source: Source) -> Iterable[Spot]:
             edits_ = tuple(edit(source)) if edit is not None else ()
             kind = "edit" if edits_ else "advice"
             prescription = Prescription(kind, Effect.CHANGES_TRAINING, cure, edits=edits_)
-            yield Spot(edits.node_start(node), edits.node_end(node), says, prescription)
+            yield spots.node_spot(node, says, prescription)
 
 
 def bare_logarithms(source: Source) -> Iterator[ast.Call]:
@@ -320,5 +320,5 @@ def _is_half_cast(source: Source, node: ast.expr) -> bool:
 
 
 def _is_half_tensor(source: Source, node: ast.expr) -> bool:
-    calls = [n for n in syntax_tree.walk(node) if isinstance(n, ast.Call)]
+    calls = syntax_tree.nodes_inside(node, ast.Call)
     return any(name_bindings.qualified_name(source, c.func).startswith(("tensorflow.", "keras.ops.")) for c in calls)

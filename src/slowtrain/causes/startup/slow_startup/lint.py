@@ -9,7 +9,7 @@ from slowtrain.causes.startup.slow_startup import graph_loops, unrolled_layers
 from slowtrain.model import Edit, Effect, Prescription, Spot
 from slowtrain.script.interpreter.domain.call_events import Event
 from slowtrain.script.interpreter.engine.interpreter import file_events
-from slowtrain.script.lint_rules import graph_code, keras_names, sample_counts
+from slowtrain.script.lint_rules import graph_code, keras_names, sample_counts, spots
 from slowtrain.script.text import edits
 from slowtrain.script.text.source_file import Source
 
@@ -34,13 +34,13 @@ def find_spots(source: Source) -> Iterable[Spot]:
             changed = (edits.replace_node(source, given, "False"),)
         rolled = "leave out unroll=True: the layer is a loop in the graph, traced once"
         cure = Prescription("edit", Effect.EQUIVALENT, rolled, edits=changed)
-        yield Spot(edits.node_start(given), edits.node_end(given), says, cure)
+        yield spots.node_spot(given, says, cure)
     for loop, turns in graph_code.unrolled_graph_loops(source, chained=True):
         says = f"the graph gets the ops of each of {turns} iterations of this loop, which are all traced and compiled"
         rolled = "let the graph loop itself: for step in tf.range(n), or tf.while_loop and tf.scan"
         changed = tuple(graph_loops.loop_in_graph(source, loop.lineno))
         cure = Prescription("edit", Effect.EQUIVALENT, rolled, edits=changed)
-        yield Spot(edits.node_start(loop), edits.node_end(loop.iter), says, cure)
+        yield spots.node_spot(loop, says, cure)
 
 
 def long_unrolled_layers(source: Source) -> Iterator[tuple[ast.Call, str]]:

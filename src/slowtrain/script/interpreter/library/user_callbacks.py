@@ -284,16 +284,18 @@ def _run_step(machine: RunContext, on: Value, own: Value, batch: CallArgs) -> No
 
 
 def _run_callback(machine: RunContext, on: Value, callback: Value, epoch: int, node: ast.AST) -> None:
-    if callback.kind != "object":
+    given = callback.items if callback.name == "keras.callbacks.LambdaCallback" else None
+    if callback.kind != "object" and given is None:
         return
-    callback.items.setdefault("model", on)
     logs = Value("dict", items={None: number_value("float")})
-    for name in EPOCH_HOOKS:
+    if given is None:
+        callback.items.setdefault("model", on)
+    for name in EPOCH_HOOKS if given is None else ():
         hook = operators.find_attribute(callback, name)
         if hook is not None:
             machine.call(hook, CallArgs(node, [number_value("int", frozenset({epoch})), logs]))
     with machine.enter_loop(node, None) as step:
         for name in BATCH_HOOKS:
-            hook = operators.find_attribute(callback, name)
+            hook = operators.find_attribute(callback, name) if given is None else given.get(name)
             if hook is not None:
                 machine.call(hook, CallArgs(node, [number_value("int", frozenset({step.number})), logs]))
