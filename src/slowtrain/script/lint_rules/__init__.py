@@ -2,7 +2,6 @@
 
 spots             findings at nodes
 dataset_stages    stages of data sets
-shuffle_buffers   shuffle buffers behind maps
 sample_counts     samples and steps of ``fit``
 step_code         code of training steps, loops between them
 graph_code        tf.functions, loops that a graph unrolls

@@ -10,6 +10,7 @@ from slowtrain.script.interpreter.domain.call_events import Stage
 from slowtrain.script.interpreter.engine import queries
 from slowtrain.script.navigation import name_bindings, node_lookup
 from slowtrain.script.pipelines import interpreted_datasets
+from slowtrain.script.pipelines.interpreted_datasets import ConsumedDataset
 from slowtrain.script.text.source_file import Source
 
 SCRIPT_KINDS = ("function", "method", "graph", "class", "partial", "object")
@@ -37,6 +38,15 @@ def stages_not_known(known: Iterable[ast.Call], found: Iterable[SlowStage]) -> I
         if one.call not in seen:
             seen.add(one.call)
             yield one
+
+
+def training_stages(source: Source, name: str) -> Iterator[tuple[ConsumedDataset, int, ast.Call]]:
+    """The stages of this name of all data sets that training consumes, whose calls are in this file, by position."""
+    for data in interpreted_datasets.datasets_of(source) if f".{name}" in source.text else ():
+        for at, stage in enumerate(data.stages):
+            call = interpreted_datasets.stage_call(source, stage) if stage.name == name else None
+            if call is not None:
+                yield data, at, call
 
 
 def maps_of_rows(stages: tuple[Stage, ...]) -> list[Stage]:

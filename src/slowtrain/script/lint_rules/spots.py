@@ -32,3 +32,11 @@ def spots_outside(known: Iterable[Spot | ast.expr | ast.stmt], found: Iterable[S
         if not any(start <= spot.start <= end for start, end in ranges):
             ranges.append((spot.start, spot.end))
             yield spot
+
+
+def distinct_spots(found: Iterable[Spot]) -> Iterable[Spot]:
+    """The first spot of each place."""
+    by_place: dict[object, Spot] = {}
+    for spot in found:
+        by_place.setdefault((spot.start, spot.end), spot)
+    return by_place.values()

@@ -9,41 +9,21 @@ from slowtrain.causes.compute.double_precision import SINGLE_PRECISION_CURE, fix
 from slowtrain.model import Effect, Prescription, Spot
 from slowtrain.script.interpreter.engine.interpreter import file_events
 from slowtrain.script.lint_rules import keras_names, spots
-from slowtrain.script.navigation import call_index, name_bindings, node_lookup, scope_names, training_calls
+from slowtrain.script.navigation import node_lookup, scope_names
 from slowtrain.script.text import syntax_tree
 from slowtrain.script.text.source_file import Source
 
+WEIGHT_TEXT = "NumPy makes float64, so this weight and all that is computed with it are float64"
 DTYPE_SETTERS = frozenset({"set_floatx", "set_dtype_policy", "set_global_policy"})
 
 
 def find_spots(source: Source) -> Iterable[Spot]:
     """Keras set to float64 for a whole file; weights made from float64 arrays of NumPy."""
-    says = {
-        "Variable": "NumPy makes float64, so this weight and all that is computed with it are float64",
-        "": "this makes all layers compute in float64",
-    }
-    known = (*global_double_settings(source), *double_weights(source))
-    calls = tuple(dict.fromkeys(known or double_precision_settings(source)))
-    changed = fix.single_precision_edits(source) if calls else ()
-    for call in calls:
-        cure = Prescription("edit", Effect.CHANGES_TRAINING, SINGLE_PRECISION_CURE, edits=changed)
-        seen = says.get(node_lookup.called_name(call), says[""])
-        yield spots.node_spot(call, seen, cure)
-
-
-def global_double_settings(source: Source) -> Iterator[ast.Call]:
-    """Find ``set_floatx("float64")`` if it is the only such call of a training file."""
-    calls = [
-        c
-        for c in call_index.index_of(source).called(*keras_names.DTYPE_SETTERS)
-        if name_bindings.qualified_name(source, c.func).startswith(("keras.", "tensorflow."))
-    ]
-    if (
-        len(calls) == 1
-        and keras_names.dtype_set_by(calls[0]) == "float64"
-        and training_calls.takes_training_steps(source)
-    ):
-        yield calls[0]
+    weights = dict.fromkeys(double_weights(source), WEIGHT_TEXT)
+    found = weights or dict.fromkeys(double_precision_settings(source), "this makes all layers compute in float64")
+    changed = fix.single_precision_edits(source) if found else ()
+    cure = Prescription("edit", Effect.CHANGES_TRAINING, SINGLE_PRECISION_CURE, edits=changed)
+    yield from (spots.node_spot(call, says, cure) for call, says in found.items())
 
 
 def double_precision_settings(source: Source) -> Iterator[ast.Call]:
