@@ -35,7 +35,6 @@ MIN_REGULARIZER_OP_SHARE = 0.3  # of the op that makes the gradient dense
 MIN_OPTIMIZER_SHARE = 0.5  # of the time over the table: with less, the work on the whole table costs more
 MIN_TABLE_ROWS = 1000
 MIN_TABLE_SHARE = 0.3  # of all weights: the optimizer's time goes to other weights if tables are smaller
-LOOKUP_CURE = "look up rows first; normalise or regularise only those"
 LAZY_OPTIMIZER_CURE = "use an optimizer that updates only the rows used: a lazy Adam, SGD without momentum"
 
 
@@ -100,7 +99,7 @@ class DenseEmbeddingUpdate(Cause[WholeTableOps]):
         return [Drop(op_work.ms_of_streaming_ops(trace, finding.op_share, saved_ms), spread=(0.75, 1.05))]
 
     def cures(self, trace: Trace, finding: WholeTableOps) -> Iterable[Prescription]:
-        lookup = Prescription("edit", Effect.EQUIVALENT, LOOKUP_CURE, edits=finding.lookup_edits)
+        lookup = Prescription("edit", Effect.EQUIVALENT, whole_tables.LOOKUP_CURE, edits=finding.lookup_edits)
         edits = edit_project(trace, model_settings.use_lazy_adam)
         lazy = Prescription("edit", Effect.CHANGES_TRAINING, LAZY_OPTIMIZER_CURE, edits=edits)
         # If the optimizer's own ops take little, the work on the whole table before the lookup takes the rest.

@@ -5,12 +5,13 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from slowtrain.model import Effect, Prescription, Spot
 from slowtrain.script.evaluators import setting_origins
 from slowtrain.script.fixes.models import table_lookups
 from slowtrain.script.interpreter.engine import queries
 from slowtrain.script.lint_rules import spots, step_code
 from slowtrain.script.navigation import call_index, name_bindings, node_lookup, scope_names, training_calls
-from slowtrain.script.text import edits, syntax_tree
+from slowtrain.script.text import syntax_tree
 from slowtrain.script.text.source_file import Source
 
 HEAVY_OPS = frozenset(
@@ -25,6 +26,9 @@ MIN_LARGE_TABLE_ROWS = 10_000  # of a table that each step processes. A batch lo
 # that only has lookups and a few dense layers.
 MIN_TABLE_NUMBERS = 2_000_000
 PENALTY_ARGUMENT = "embeddings_regularizer"
+LOOKUP_CURE = "look up rows first; normalise or regularise only those"
+PENALTY_CURE = "add the norm of the rows that were looked up to the loss (add_loss), not that of the table"
+SPARSE_CURE = "leave the gradient as it is (tf.IndexedSlices): work on its values, or clip by the global norm"
 STEERING_ARGUMENTS = (PENALTY_ARGUMENT, "weights", "trainable", "embeddings_constraint")
 
 
@@ -45,11 +49,9 @@ def has_heavy_ops(source: Source, rows: int) -> bool:
     """Whether the file contains ops that may take longer than a pass over a table of this many rows."""
     if call_index.index_of(source).called(*HEAVY_OPS):
         return True
-    wide = (
-        queries.int_at(source, node_lookup.argument_value(c, "units", 0))
-        for c in call_index.index_of(source).called("Dense")
-    )
-    return any(n is not None and n >= min(rows, 4096) for n in wide)
+    dense = call_index.index_of(source).called("Dense")
+    units = [queries.int_at(source, node_lookup.argument_value(call, "units", 0)) for call in dense]
+    return any(n is not None and n >= min(rows, 4096) for n in units)
 
 
 def table_norms(source: Source, tables: dict[str, ast.Call], any_of: ast.Call) -> Iterator[tuple[ast.Call, ast.Call]]:
@@ -81,60 +83,45 @@ def _is_looked_up(source: Source, table: ast.expr) -> bool:
     return isinstance(holder, ast.Call) and node_lookup.called_name(holder) in ("gather", "embedding_lookup", "take")
 
 
-def whole_table_ops(source: Source) -> Iterator[spots.HandwrittenOp]:
+def whole_table_ops(source: Source) -> Iterator[Spot]:
     """Find normalisations of all rows of a large table before a lookup."""
     seen: set[ast.Call] = set()
     if "Variable" not in source.words or not name_bindings.may_name(source, *table_lookups.GATHER_FUNCTIONS):
         return
     for gather in call_index.index_of(source).called("gather", "embedding_lookup"):
-        given = (
-            gather.args[0]
-            if gather.args and name_bindings.qualified_name(source, gather.func) in table_lookups.GATHER_FUNCTIONS
-            else None
-        )
+        known = gather.args and name_bindings.qualified_name(source, gather.func) in table_lookups.GATHER_FUNCTIONS
+        given = gather.args[0] if known else None
         call = name_bindings.single_assignment(source, given) if isinstance(given, ast.Name) else given
         table = table_lookups.row_wise_table(source, call) if isinstance(call, ast.Call) and call not in seen else None
         if not isinstance(call, ast.Call) or table is None or not table_lookups.is_table(source, table):
             continue
         seen.add(call)
-        rows = _table_row_count(source, table)
-        changed = (
-            table_lookups.gather_before_normalising(source) if rows is not None and rows >= MIN_LARGE_TABLE_ROWS else ()
-        )
+        rows = queries.row_count_at(source, table)
+        changed = table_lookups.gather_before_normalising(source) if (rows or 0) >= MIN_LARGE_TABLE_ROWS else ()
         if changed:
             says = f"{node_lookup.called_name(call)} of all {rows:,} rows, of which a step looks up a batch"
-            cure = "look up rows first; normalise or regularise only those"
-            yield spots.HandwrittenOp(edits.node_start(call), edits.node_end(call), says, cure, changed)
+            yield spots.node_spot(call, says, Prescription("edit", Effect.EQUIVALENT, LOOKUP_CURE, edits=changed))
 
 
-def _table_row_count(source: Source, table: ast.expr) -> int | None:
-    made = name_bindings.single_assignment(source, table) if isinstance(table, ast.Name) else None
-    if not isinstance(made, ast.Call) or node_lookup.called_name(made) != "Variable":
-        return None
-    return queries.row_count_at(source, node_lookup.argument_value(made, "initial_value", 0))
-
-
-def penalised_embeddings(source: Source) -> Iterator[spots.HandwrittenOp]:
+def penalised_embeddings(source: Source) -> Iterator[Spot]:
     """Find large embeddings whose norm is part of the loss. It reads and updates all rows."""
     if not name_bindings.may_name(source, "keras.layers.") or not training_calls.takes_training_steps(source):
         return
-    large = {}
-    for call in call_index.index_of(source).called("Embedding"):
-        sizes = table_size(source, call, PENALTY_ARGUMENT)
-        if sizes is not None and sizes[0] >= MIN_LARGE_TABLE_ROWS and sizes[0] * sizes[1] >= MIN_TABLE_NUMBERS:
-            large[call] = sizes
-    cure = "add the norm of the rows that were looked up to the loss (add_loss), not that of the table"
-    for call, (rows, width) in large.items():
-        given = embedding_penalty(source, call)
-        if given is not None and not has_heavy_ops(source, rows):
-            says = f"this goes through all {rows:,} x {width} numbers of the table in each step, as does its gradient"
-            yield spots.HandwrittenOp(edits.node_start(given), edits.node_end(given), says, cure, ())
+    sizes = {c: table_size(source, c, PENALTY_ARGUMENT) for c in call_index.index_of(source).called("Embedding")}
+    large = {call: size for call, size in sizes.items() if size is not None and is_large_table(*size)}
     named = {scope_names.dotted_name(t): c for c in large for t in _assignment_targets(source, c)}
-    for norm, call in table_norms(source, named, next(iter(large))) if large else ():
+    norms = [(given, call) for call in large if (given := embedding_penalty(source, call)) is not None]
+    in_steps = table_norms(source, named, next(iter(large))) if large else ()
+    norms += [(norm, call) for norm, call in in_steps if step_code.is_in_step(source, norm)]
+    for norm, call in norms:
         rows, width = large[call]
-        if not has_heavy_ops(source, rows) and step_code.is_in_step(source, norm):
-            says = f"this goes through all {rows:,} x {width} numbers of a table in each step, as does its gradient"
-            yield spots.HandwrittenOp(edits.node_start(norm), edits.node_end(norm), says, cure, ())
+        if not has_heavy_ops(source, rows):
+            says = f"this goes through all {rows:,} x {width} numbers of the table in each step, as does its gradient"
+            yield spots.node_spot(norm, says, Prescription("edit", Effect.CHANGES_TRAINING, PENALTY_CURE))
+
+
+def is_large_table(rows: int, width: int) -> bool:
+    return rows >= MIN_LARGE_TABLE_ROWS and rows * width >= MIN_TABLE_NUMBERS
 
 
 def _assignment_targets(source: Source, call: ast.Call) -> list[ast.expr]:
@@ -142,24 +129,20 @@ def _assignment_targets(source: Source, call: ast.Call) -> list[ast.expr]:
     return holder.targets if isinstance(holder, ast.Assign) else []
 
 
-def densified_gradients(source: Source) -> Iterator[spots.HandwrittenOp]:
+def densified_gradients(source: Source) -> Iterator[Spot]:
     """Find conversions of gradients to tensors, which give the gradient of a large table all its rows."""
     tapes = {n for c in call_index.index_of(source).called("gradient") for n in _bound_names(source, c)}
     for call in call_index.index_of(source).called("convert_to_tensor") if tapes else ():
-        given = call.args[0] if call.args else None
+        name = scope_names.dotted_name(call.args[0]) if call.args else ""
         holder = node_lookup.enclosing_node(source, call, *scope_names.COMPREHENSIONS)
-        name = scope_names.dotted_name(given) if given is not None else ""
         over = [g.iter for g in getattr(holder, "generators", ()) if name and scope_names.dotted_name(g.target) == name]
         if not over or not scope_names.read_names(over[0]) & tapes:
             continue
-        tables = [
-            n for c in call_index.index_of(source).called("Embedding") if (n := table_size(source, c)) is not None
-        ]
-        rows = [height for height, width in tables if height * width >= MIN_TABLE_NUMBERS]
-        if rows and max(rows) >= MIN_LARGE_TABLE_ROWS:
+        sizes = [table_size(source, c) for c in call_index.index_of(source).called("Embedding")]
+        rows = [size[0] for size in sizes if size is not None and is_large_table(*size)]
+        if rows:
             says = f"the gradient of a table becomes one with all {max(rows):,} rows, of which a step looks up a batch"
-            cure = "leave the gradient as it is (tf.IndexedSlices): work on its values, or clip by the global norm"
-            yield spots.HandwrittenOp(edits.node_start(call), edits.node_end(call), says, cure, ())
+            yield spots.node_spot(call, says, Prescription("edit", Effect.EQUIVALENT, SPARSE_CURE))
 
 
 def _bound_names(source: Source, call: ast.Call) -> set[str]:

@@ -19,8 +19,8 @@ DTYPE_SETTERS = frozenset({"set_floatx", "set_dtype_policy", "set_global_policy"
 
 def find_spots(source: Source) -> Iterable[Spot]:
     """Keras set to float64 for a whole file; weights made from float64 arrays of NumPy."""
-    weights = dict.fromkeys(double_weights(source), WEIGHT_TEXT)
-    found = weights or dict.fromkeys(double_precision_settings(source), "this makes all layers compute in float64")
+    found = dict.fromkeys(double_precision_settings(source), "this makes all layers compute in float64")
+    found |= dict.fromkeys(double_weights(source), WEIGHT_TEXT)
     changed = fix.single_precision_edits(source) if found else ()
     cure = Prescription("edit", Effect.CHANGES_TRAINING, SINGLE_PRECISION_CURE, edits=changed)
     yield from (spots.node_spot(call, says, cure) for call, says in found.items())

@@ -27,75 +27,61 @@ FILE_FUNCTION_PREFIXES = ("tensorflow.image.", "tensorflow.io.", "tensorflow.str
 
 def find_spots(source: Source) -> Iterable[Spot]:
     """Products with one-hot rows; convolutions and many small products in Python loops."""
-    known = list(reached_handwritten_ops(source))
-    for one in known:
-        cure = Prescription("edit", Effect.EQUIVALENT, one.cure, edits=one.changed)
-        yield Spot(one.start, one.end, one.says, cure)
-    for node, says in () if known else row_by_row_ops(source):
-        whole = Prescription("edit", Effect.EQUIVALENT, "use one op for all of them: another axis, or einsum")
-        yield spots.node_spot(node, says, whole)
+    known = [*one_hot_products(source), *mapped_rows(source), *output_branches(source)]
+    starts = [spot.start[0] for spot in known]
+    for loop, turns in graph_code.unrolled_graph_loops(source, chained=False):
+        if not any(loop.lineno <= start <= (loop.end_lineno or 0) for start in starts):
+            says = f"the graph gets the ops of each of {turns} turns of this loop, of the same shapes"
+            known.append(_op_spot(loop, says, "stack what the turns take and let one op run over all of them"))
+    yield from known or row_by_row_ops(source)
 
 
-def find_handwritten_ops(source: Source) -> Iterator[spots.HandwrittenOp]:
-    for call in (
-        call_index.index_of(source).called("one_hot")
-        if name_bindings.may_name(source, *table_lookups.LOOKUP_FUNCTIONS)
-        else ()
-    ):
+def _op_spot(node: ast.expr | ast.For, says: str, cure: str, changed: tuple[Edit, ...] = ()) -> Spot:
+    return spots.node_spot(node, says, Prescription("edit", Effect.EQUIVALENT, cure, edits=changed))
+
+
+def one_hot_products(source: Source) -> Iterator[Spot]:
+    if not name_bindings.may_name(source, *table_lookups.LOOKUP_FUNCTIONS):
+        return
+    for call in call_index.index_of(source).called("one_hot"):
         depth = node_lookup.argument_value(call, "depth", 1) or node_lookup.argument_value(call, "num_classes", 1)
         rows = queries.int_at(source, depth)
-        if rows is None or rows < MIN_ONE_HOT_ROWS:
-            continue
-        changed = table_lookups.use_gather(source, edits.node_end(call.func)[0])
+        changed = (
+            table_lookups.use_gather(source, edits.node_end(call.func)[0]) if (rows or 0) >= MIN_ONE_HOT_ROWS else ()
+        )
         if changed:
             says = f"a product with one-hot rows of {rows:,} numbers looks up one row each"
             cure = "look rows up with tf.gather or layers.Embedding instead of multiplying"
-            yield spots.HandwrittenOp(edits.node_start(call), edits.node_end(call), says, cure, changed)
-    yield from _row_by_row_ops(source)
+            yield _op_spot(call, says, cure, changed)
 
 
-def _row_by_row_ops(source: Source) -> Iterator[spots.HandwrittenOp]:
-    for call, changed in mapped_rows(source):
-        says = "map_fn takes one row of the batch after another through ops that take all of them at once"
-        yield spots.HandwrittenOp(
-            edits.node_start(call), edits.node_end(call.func), says, "work on the whole batch", changed
-        )
-    for loop, count in output_branches(source):
-        says = f"{count} branches of layers alike are built, traced and run one by one on the same input"
-        cure = "make one layer of all of them: a wide Dense, or EinsumDense for those behind it"
-        yield spots.HandwrittenOp(edits.node_start(loop), edits.node_end(loop.iter), says, cure, ())
-
-
-def mapped_rows(source: Source) -> Iterator[tuple[ast.Call, tuple[Edit, ...]]]:
-    """Find ``tf.map_fn`` in a step over a function that accepts all rows at once, with the edits."""
+def mapped_rows(source: Source) -> Iterator[Spot]:
+    """Find ``tf.map_fn`` in a step over a function that accepts all rows at once."""
     for call in call_index.index_of(source).called("map_fn"):
-        if name_bindings.qualified_name(source, call.func) != "tensorflow.map_fn" or not step_code.is_in_step(
-            source, call
-        ):
-            continue
-        changed = tuple(vectorized_maps.use_vectorized_map(source, call.lineno))
+        mapped = name_bindings.qualified_name(source, call.func) == "tensorflow.map_fn"
+        changed = (
+            vectorized_maps.use_vectorized_map(source, call.lineno)
+            if mapped and step_code.is_in_step(source, call)
+            else ()
+        )
         if changed:
-            yield call, changed
+            cure = Prescription("edit", Effect.EQUIVALENT, "work on the whole batch", edits=tuple(changed))
+            says = "map_fn takes one row of the batch after another through ops that take all of them at once"
+            yield Spot(edits.node_start(call), edits.node_end(call.func), says, cure)
 
 
-def output_branches(source: Source) -> Iterator[tuple[ast.For, int]]:
+def output_branches(source: Source) -> Iterator[Spot]:
     """Find loops that apply equal layers to the same input, for each of many outputs."""
-    if ")(" not in source.text or "for " not in source.text or not name_bindings.may_name(source, "keras.layers."):
+    if ")(" not in source.text or not name_bindings.may_name(source, "keras.layers."):
         return
-    if not training_calls.takes_training_steps(source):
-        return
-    for loop in call_index.nodes_of_kind(source, ast.For):
-        if not isinstance(loop, ast.For) or len(loop.body) > 6 or any(isinstance(s, ast.For) for s in loop.body):
-            continue
-        layers = syntax_tree.nodes_inside(loop.body, ast.Call)
-        put = [n for n in layers if isinstance(n.func, ast.Call) and _is_layer_call(source, n.func)]
+    for loop in call_index.nodes_of_kind(source, ast.For) if training_calls.takes_training_steps(source) else ():
+        calls = [n for n in syntax_tree.nodes_inside(loop.body, ast.Call) if isinstance(n.func, ast.Call)]
+        put = [n for n in calls if name_bindings.qualified_name(source, n.func.func).startswith("keras.layers.")]
         turns = queries.loop_turns(source, loop) if put else None
         if turns is not None and turns >= MIN_PARTS and _has_equal_layers(loop, put) and _keeps_each_output(loop):
-            yield loop, turns
-
-
-def _is_layer_call(source: Source, call: ast.Call) -> bool:
-    return name_bindings.qualified_name(source, call.func).startswith("keras.layers.")
+            says = f"{turns} branches of layers alike are built, traced and run one by one on the same input"
+            cure = "make one layer of all of them: a wide Dense, or EinsumDense for those behind it"
+            yield _op_spot(loop, says, cure)
 
 
 def _has_equal_layers(loop: ast.For, put: list[ast.Call]) -> bool:
@@ -111,35 +97,31 @@ def _has_equal_layers(loop: ast.For, put: list[ast.Call]) -> bool:
 
 def _keeps_each_output(loop: ast.For) -> bool:
     """Whether each iteration stores a separate output, under a key or in a list."""
-    stores = any(isinstance(n, ast.Subscript) and isinstance(n.ctx, ast.Store) for n in syntax_tree.walk(loop))
-    return stores or any(
-        isinstance(n, ast.Call) and node_lookup.called_name(n) == "append" for n in syntax_tree.walk(loop)
-    )
+    stores = any(isinstance(n.ctx, ast.Store) for n in syntax_tree.nodes_inside(loop, ast.Subscript))
+    return stores or any(node_lookup.called_name(n) == "append" for n in syntax_tree.nodes_inside(loop, ast.Call))
 
 
-def row_by_row_ops(source: Source) -> Iterator[tuple[ast.expr, str]]:
-    """Find comprehensions over parts of a tensor and loops over rows in a graph, with a description."""
+def row_by_row_ops(source: Source) -> Iterator[Spot]:
+    """Find comprehensions over parts of a tensor and loops over rows in a graph."""
     for event in file_events(source) if graph_code.may_trace(source) else ():
-        loop = event.begun
+        loop, says = event.begun, ""
         if _is_mapped_in_step(source, event):
-            yield event.node, "map_fn takes one row after another through ops that take all of them at once"
-        if loop is None or not event.graph:
-            continue
-        if isinstance(loop.node, ast.comprehension) and loop.items.kind == "range":
-            holder = node_lookup.parents_of(source).get(loop.node)
-            turns = loop.turns or 0
-            if (
-                turns >= graph_code.MIN_UNROLLED_TURNS
-                and holder is not None
-                and _takes_tensor_parts(source, loop, holder)
-            ):
-                yield event.node, f"the graph gets the ops of each of {turns} parts, of the same shapes"
-        elif isinstance(loop.node, ast.For) and loop.items.kind == "tensor" and _writes_row_by_row(source, loop.node):
-            yield event.node, "this loop of the graph takes one row after another, and writes what each gives"
+            says = "map_fn takes one row after another through ops that take all of them at once"
+        if loop is not None and event.graph:
+            match loop.node:
+                case ast.comprehension() if _takes_tensor_parts(source, loop):
+                    says = f"the graph gets the ops of each of {loop.turns} parts, of the same shapes"
+                case ast.For() as node if loop.items.kind == "tensor" and _writes_row_by_row(source, node):
+                    says = "this loop of the graph takes one row after another, and writes what each gives"
+        if says:
+            yield _op_spot(event.node, says, "use one op for all of them: another axis, or einsum")
 
 
-def _takes_tensor_parts(source: Source, loop: Loop, holder: ast.AST) -> bool:
-    """Whether each iteration indexes a part of a tensor and only applies TensorFlow ops to it."""
+def _takes_tensor_parts(source: Source, loop: Loop) -> bool:
+    """Whether each of many iterations indexes a part of a tensor and only applies TensorFlow ops to it."""
+    holder = node_lookup.parents_of(source).get(loop.node)
+    if loop.items.kind != "range" or (loop.turns or 0) < graph_code.MIN_UNROLLED_TURNS or holder is None:
+        return False
     inside = [e for e in file_events(source) if loop in e.loops and e.begun is None]
     if not inside or not all(e.name.startswith(("tensorflow.", "keras.ops.")) for e in inside):
         return False
@@ -153,27 +135,29 @@ def _takes_tensor_parts(source: Source, loop: Loop, holder: ast.AST) -> bool:
 
 def _writes_row_by_row(source: Source, loop: ast.For) -> bool:
     """Whether the loop is ``for i in tf.range(n): out = out.write(i, f(x[i]))`` with independent iterations."""
-    over = loop.iter
-    if not isinstance(over, ast.Call) or name_bindings.qualified_name(source, over.func) != "tensorflow.range":
-        return False
-    if not isinstance(loop.target, ast.Name):
-        return False
+    match loop:
+        case ast.For(target=ast.Name(), iter=ast.Call(func=over)):
+            if name_bindings.qualified_name(source, over) != "tensorflow.range":
+                return False
+        case _:
+            return False
     wrote, own = False, scope_names.bound_names(loop.body)
     given: set[str] = set()
     for one in loop.body:
-        value = one.value if isinstance(one, (ast.Assign, ast.Expr)) else None
-        if value is None:
-            return False
-        writes = isinstance(value, ast.Call) and node_lookup.called_name(value) == "write"
-        kept = (
-            scope_names.dotted_name(value.func.value)
-            if isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute)
-            else ""
-        )
-        if scope_names.read_names(value) & (own - given - ({kept} if writes else set())):
+        kept = set()
+        match one:
+            case (
+                ast.Assign(value=ast.Call(func=ast.Attribute(attr="write", value=array)))
+                | ast.Expr(value=ast.Call(func=ast.Attribute(attr="write", value=array)))
+            ):
+                kept, wrote = {scope_names.dotted_name(array)}, True
+            case ast.Assign() | ast.Expr():
+                pass
+            case _:
+                return False
+        if scope_names.read_names(one.value) & (own - given - kept):
             return False  # a value of the previous iteration
         given |= scope_names.bound_names(one)
-        wrote = wrote or writes
     return wrote and _calls_row_safe_ops(source, loop.body)
 
 
@@ -181,11 +165,10 @@ def _calls_row_safe_ops(source: Source, body: Iterable[ast.AST]) -> bool:
     """Whether all calls are TensorFlow ops that accept many rows."""
     calls = [n for n in syntax_tree.nodes_inside(body, ast.Call) if node_lookup.called_name(n) != "write"]
     names = [name_bindings.qualified_name(source, c.func) for c in calls]
-    framework = all(name.startswith(("tensorflow.", "keras.ops.")) for name in names)
-    apart = any(
+    uneven = any(
         name.rpartition(".")[2] in UNEVEN_FUNCTIONS or name.startswith(FILE_FUNCTION_PREFIXES) for name in names
     )
-    return bool(names) and framework and not apart
+    return bool(names) and not uneven and all(name.startswith(("tensorflow.", "keras.ops.")) for name in names)
 
 
 def _is_mapped_in_step(source: Source, event: Event) -> bool:
@@ -195,19 +178,5 @@ def _is_mapped_in_step(source: Source, event: Event) -> bool:
     if any(node_lookup.called_name(call) in user_callbacks.MAPPING_OPERATIONS for call in event.path):
         return False
     function = event.given.args[0].node
-    return (
-        function is not None
-        and isinstance(function, (*FUNCTION_NODES, ast.Lambda))
-        and _calls_row_safe_ops(source, scope_names.scope_body(function))
-    )
-
-
-def reached_handwritten_ops(source: Source) -> Iterator[spots.HandwrittenOp]:
-    """Find handwritten ops, and loops whose iterations one op could process together."""
-    known = list(find_handwritten_ops(source))
-    yield from known
-    for loop, turns in graph_code.unrolled_graph_loops(source, chained=False):
-        if not any(loop.lineno <= one.start[0] <= (loop.end_lineno or 0) for one in known):
-            says = f"the graph gets the ops of each of {turns} turns of this loop, of the same shapes"
-            whole = "stack what the turns take and let one op run over all of them"
-            yield spots.HandwrittenOp(edits.node_start(loop), edits.node_end(loop.iter), says, whole, ())
+    known = isinstance(function, (*FUNCTION_NODES, ast.Lambda))
+    return known and function is not None and _calls_row_safe_ops(source, scope_names.scope_body(function))

@@ -55,7 +55,7 @@ def _hook_work(source: Source) -> Iterator[Spot]:
     """Find hooks that make a costly call after every batch, themselves or in functions that they call."""
     seen: set[ast.AST] = set()
     for event in file_events(source) if not keras_names.BATCH_HOOKS.isdisjoint(source.words) else ():
-        way = _way_from_hook(source, event) if _is_costly(event, COSTLY_FUNCTIONS) else []
+        way = _way_from_hook(source, event) if _is_costly(event, COSTLY_FUNCTIONS, "unknown") else []
         if not way or way[0] in seen or not isinstance(event.node, ast.Call):
             continue
         seen.add(way[0])
@@ -77,7 +77,10 @@ def _way_from_hook(source: Source, event: Event) -> list[ast.AST]:
     nodes = [*zip(event.path, event.files, strict=True), (event.node, event.source)]
     fit = max((at for at, (call, _) in enumerate(nodes) if call is loop.node), default=-1)
     kinds = (ast.Lambda, *FUNCTION_NODES)
-    return [node_lookup.enclosing_node(file, node, *kinds) or file.tree for node, file in nodes[fit + 1 :]]
+    way = [node_lookup.enclosing_node(file, node, *kinds) or file.tree for node, file in nodes[fit + 1 :]]
+    test = node_lookup.enclosing_node(nodes[fit + 1][1], nodes[fit + 1][0], ast.If)
+    counter = {*scope_names.parameter_names(way[0])[:2]} - {"self"}
+    return [] if isinstance(test, ast.If) and scope_names.read_names(test.test) & counter else way
 
 
 def _method_spot(source: Source, kind: ast.ClassDef, hook: ast.FunctionDef, what: str) -> Spot:
@@ -177,9 +180,9 @@ def _loop_turns(source: Source, loop: Loop) -> int:
     return max((q.known for q in queues if q.name == "bounded" and isinstance(q.known, int)), default=1)
 
 
-def _is_costly(event: Event, functions: tuple[str, ...]) -> bool:
-    if event.name in COSTLY_MODEL_CALLS:
-        on = event.on
-        known = on is not None and on.kind in ("keras", "object") and on.name != "numpy.random.Generator"
+def _is_costly(event: Event, functions: tuple[str, ...], *kinds: str) -> bool:
+    """Whether it is one of ``functions``, or a costly method of a model, or of an object of one of ``kinds``."""
+    if event.name in COSTLY_MODEL_CALLS and event.on is not None:
+        known = event.on.kind in ("keras", "object", *kinds) and event.on.name != "numpy.random.Generator"
         return known or event.name == ".get_weights"
     return event.name.startswith(functions) and event.name not in CHEAP_FUNCTIONS
