@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
 
 from slowtrain.script.interpreter.domain.call_events import Stage
 from slowtrain.script.interpreter.engine import queries
@@ -20,24 +19,6 @@ POOL_SIZE_OPTIONS = frozenset({"private_threadpool_size", "experimental_threadin
 # Per element. Casting or scaling so many floats takes a few µs, less than the call itself (8 to 19 µs).
 MAX_NUMBERS = 4096
 MIN_NUMBERS = 2  # a single number may be a file name or an index
-
-
-@dataclass(frozen=True)
-class SlowStage:
-    """A call of an operation, and what is slow about it."""
-
-    call: ast.Call
-    says: str
-    early: bool = False  # a shuffle that could stand before a map
-
-
-def stages_not_known(known: Iterable[ast.Call], found: Iterable[SlowStage]) -> Iterator[SlowStage]:
-    """Yield the first finding of each call that is not in ``known``."""
-    seen = set(known)
-    for one in found:
-        if one.call not in seen:
-            seen.add(one.call)
-            yield one
 
 
 def training_stages(source: Source, name: str) -> Iterator[tuple[ConsumedDataset, int, ast.Call]]:
@@ -75,3 +56,8 @@ def asks_for_parallel_calls(source: Source, call: ast.Call) -> bool:
     if asked is None:
         return False
     return name_bindings.qualified_name(source, asked).endswith(".AUTOTUNE") or (queries.int_at(source, asked) or 0) > 1
+
+
+def may_have_many_rows(stages: tuple[Stage, ...], least: int = MIN_BUFFER_ELEMENTS) -> bool:
+    """Whether a data set has ``least`` elements or more, or an unknown number."""
+    return (interpreted_datasets.row_count(stages) or least) >= least

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from math import prod
 
 from slowtrain.causes.input.per_element_map import fix
@@ -24,6 +23,7 @@ QUIET_CALLS = frozenset(
 )
 MAX_PICTURE_NUMBERS = 1024  # numbers, such as 28 x 28. Casting and scaling them takes 1 µs, less than the call.
 MIN_WINDOWS = 1000  # about 0.1 ms each, for the data set and its iterator
+PASSING_OPERATIONS = frozenset({"shuffle", "repeat", "map", "take", "skip", "with_options"})
 LINE_SOURCES = frozenset({"TextLineDataset"})
 # TensorFlow functions that take microseconds for so few numbers.
 CHEAP_FUNCTIONS = frozenset(
@@ -40,60 +40,41 @@ DRAWING_FUNCTIONS = frozenset({"normal", "uniform"})  # if they draw separate nu
 CHEAP_BUILTINS = frozenset("dict zip list tuple len range enumerate float int pop items keys values".split())
 
 
-@dataclass(frozen=True)
-class TinyMap:
-    """A map over tiny elements. ``says``: what an element is. ``ranks``: ranks of its components if visible."""
-
-    call: ast.Call
-    says: str
-    ranks: tuple[int, ...]
-
-
 def find_spots(source: Source) -> Iterable[Spot]:
-    """Maps of cheap operations in front of ``batch``, over elements that are visibly small."""
-    known = list(tiny_maps(source))
-    for one in known:
-        line = edits.node_end(one.call.func)[0]
-        made = tuple(dataset_edits.batch_before_map(source, line, None, one.ranks)[0])
-        cure = Prescription("edit", Effect.EQUIVALENT, "batch first, then map over whole batches", edits=made)
-        says = f"map is called for each {one.says}, and the call takes longer than its few operations"
-        yield spots.operation_spot(one.call, says, cure)
-    for more in dataset_stages.stages_not_known([one.call for one in known], cheap_element_maps(source)):
-        line = edits.node_end(more.call.func)[0]
-        made = tuple(dataset_edits.batch_before_map(source, line, None, ())[0])
-        cure = Prescription("edit", Effect.EQUIVALENT, "batch first, then map over whole batches", edits=made)
-        says = f"map is called for each {more.says}, and the call takes longer than its few operations"
-        yield spots.operation_spot(more.call, says, cure)
+    """Maps of cheap operations in front of ``batch``, over elements that are visibly small; maps of windows."""
+    yield from spots.distinct_spots((*tiny_maps(source), *tiny_map_stages(source)))
     for call in window_maps(source):
         made = tuple(fix.gather_windows(source, edits.node_end(call.func)[0]))
         cure = Prescription("edit", Effect.EXACT, "gather whole batches of windows by their index", edits=made)
-        says = "this makes a data set and an iterator for each window"
-        yield spots.operation_spot(call, says, cure)
+        yield spots.operation_spot(call, "this makes a data set and an iterator for each window", cure)
 
 
-def cheap_element_maps(source: Source) -> Iterator[dataset_stages.SlowStage]:
+def _tiny_map_spot(source: Source, call: ast.Call, element: str, ranks: tuple[int, ...] = ()) -> Spot:
+    """``element``: what an element is. ``ranks``: ranks of its components if visible."""
+    made = tuple(dataset_edits.batch_before_map(source, edits.node_end(call.func)[0], None, ranks)[0])
+    cure = Prescription("edit", Effect.EQUIVALENT, "batch first, then map over whole batches", edits=made)
+    says = f"map is called for each {element}, and the call takes longer than its few operations"
+    return spots.operation_spot(call, says, cure)
+
+
+def tiny_map_stages(source: Source) -> Iterator[Spot]:
     """Find maps with only cheap ops over single small rows that are batched directly afterwards."""
-    for one in interpreted_datasets.datasets_of(source) if ".map" in source.text else ():
-        if "cache" in one.names or "snapshot" in one.names:
+    for data in interpreted_datasets.datasets_of(source) if ".map" in source.text else ():
+        if {"cache", "snapshot"} & set(data.names):
             continue
-        for at, stage in enumerate(one.stages):
-            if stage.name != "batch" or interpreted_datasets.gives_batches(one.stages[:at]) is not False:
+        for at, stage in enumerate(data.stages):
+            before = data.stages[:at]
+            if stage.name != "batch" or interpreted_datasets.gives_batches(before) is not False:
                 continue
-            maps = dataset_stages.maps_of_rows(one.stages[:at])
-            if (
-                not maps
-                or not all(map(_is_cheap, maps))
-                or (interpreted_datasets.row_count(one.stages[:at]) or MIN_EPOCH_ROWS) < MIN_EPOCH_ROWS
-            ):
+            maps = dataset_stages.maps_of_rows(before)
+            if not all(map(_is_cheap, maps)) or not dataset_stages.may_have_many_rows(before, MIN_EPOCH_ROWS):
                 continue
             for each in maps:
-                row = _row_description(each.before) or ("line of text" if _runs_op(each, "decode_csv") else None)
-                if row is not None and (call := interpreted_datasets.stage_call(source, each)) is not None:
-                    yield dataset_stages.SlowStage(call, row)
-
-
-def _runs_op(stage: Stage, op: str) -> bool:
-    return any(one.name.rpartition(".")[2] == op for one in stage.does)
+                lines = any(one.name.rpartition(".")[2] == "decode_csv" for one in each.does)
+                row = _row_description(each.before) or ("line of text" if lines else None)
+                call = interpreted_datasets.stage_call(source, each)
+                if row is not None and call is not None:
+                    yield _tiny_map_spot(source, call, row)
 
 
 def _is_cheap(stage: Stage) -> bool:
@@ -104,11 +85,8 @@ def _is_cheap(stage: Stage) -> bool:
 
 
 def _is_quick_event(event: Event) -> bool:
-    if (
-        event.on is not None
-        and event.on.kind in (*dataset_stages.SCRIPT_KINDS, "object")
-        and not event.name.startswith(".")
-    ):
+    called = event.on is not None and event.on.kind in dataset_stages.SCRIPT_KINDS
+    if called and not event.name.startswith("."):
         return True
     last = event.name.rpartition(".")[2]
     if event.name.startswith("tensorflow."):
@@ -128,27 +106,22 @@ def _row_description(held: Value) -> str | None:
     return "row" if many else f"row of {count} numbers"
 
 
-def tiny_maps(source: Source) -> Iterator[TinyMap]:
-    """Find each ``map`` before ``batch`` with only cheap operations on single small elements."""
+def tiny_maps(source: Source) -> Iterator[Spot]:
+    """Find each ``map`` before ``batch`` with only cheap operations on single small elements, in the text."""
     for call in call_index.index_of(source).called("map") if whole_pipelines.pipelines_of(source) else ():
-        if not dataset_chains.is_operation(call) or not call.args:
-            continue
-        several = whole_pipelines.pipelines_with(source, call)
+        mapped = dataset_chains.is_operation(call) and call.args
+        several = whole_pipelines.pipelines_with(source, call) if mapped else []
         if not several or any("cache" in f.names or not whole_pipelines.is_element_wise(f, call) for f in several):
             continue
         flow = several[0]
-        between = [node_lookup.called_name(c) for c in flow.before(call)[1:]]
-        says = _element_description(source, flow)
-        if says is not None and set(between) <= {"shuffle", "repeat", "map", "take", "skip", "with_options"}:
-            function = whole_pipelines.mapped_function(source, call)
-            if (
-                function is not None
-                and is_cheap_function(source, function, says)
-                and not _has_other_work(source, flow, call)
-            ):
-                parts = element_sizes.element_parts(source, flow.calls[0])
-                known = [len(p.shape) for p in parts if p.shape is not None] if "map" not in between else []
-                yield TinyMap(call, says, tuple(known) if len(known) == len(parts) else ())
+        between = {node_lookup.called_name(c) for c in flow.before(call)[1:]}
+        element, function = _element_description(source, flow), whole_pipelines.mapped_function(source, call)
+        if element is None or function is None or not between <= PASSING_OPERATIONS:
+            continue
+        if is_cheap_function(source, function, element) and not _has_other_work(source, flow, call):
+            parts = element_sizes.element_parts(source, flow.calls[0]) if "map" not in between else []
+            ranks = tuple(len(p.shape) for p in parts if p.shape is not None)
+            yield _tiny_map_spot(source, call, element, ranks if len(ranks) == len(parts) else ())
 
 
 def _has_other_work(source: Source, flow: dataset_chains.DatasetChain, call: ast.Call) -> bool:

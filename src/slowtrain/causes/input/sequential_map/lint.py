@@ -23,28 +23,27 @@ UNLOCKED_DECODERS = frozenset({"cv2.imread", "cv2.imdecode"})
 
 def find_spots(source: Source) -> Iterable[Spot]:
     """Maps whose work is worth a thread and that run one call at a time, if nothing behind them caches."""
-    seen: set[ast.Call] = set()
-    for call in _sequential_calls(source):
+    yield from spots.distinct_spots((*sequential_calls(source), *sequential_stages(source)))
+
+
+def sequential_calls(source: Source) -> Iterator[Spot]:
+    """Find such calls of ``map`` in the text."""
+    for call in _element_maps(source):
         work = map_work.function_work(source, call.args[0], call)
         if work is None or work.python:  # Python holds the interpreter's lock: threads would wait for each other
             continue
-        if any(
-            not chain.known or "cache" in (*chain.begun, *chain.names)
-            for chain in dataset_chains.chains_through(source, call)
-        ):
+        chains = dataset_chains.chains_through(source, call)
+        if any(not chain.known or "cache" in (*chain.begun, *chain.names) for chain in chains):
             continue
         effect = Effect.EQUIVALENT if repeatable_functions.may_vary_by_call(source, call.args[0]) else Effect.EXACT
         limit = node_lookup.argument_value(call, "num_parallel_calls", 1)
-        limit_text = (
-            "" if limit is None or isinstance(limit, ast.Constant) else f": {ast.unparse(limit)} allows no more"
+        limited = limit is not None and not isinstance(limit, ast.Constant)
+        yield _parallel_map_spot(
+            source, call, work.says, effect, f": {ast.unparse(limit)} allows no more" if limited and limit else ""
         )
-        seen.add(call)
-        yield _parallel_map_spot(source, call, f"map does {work.says} for one element at a time{limit_text}", effect)
-    for more in dataset_stages.stages_not_known(seen, sequential_maps(source)):
-        yield _parallel_map_spot(source, more.call, more.says, Effect.EXACT)
 
 
-def _sequential_calls(source: Source) -> Iterable[ast.Call]:
+def _element_maps(source: Source) -> Iterable[ast.Call]:
     """Calls of ``map`` on single elements, without parallel calls, of data sets that are not visibly small."""
     if not dataset_chains.may_make_dataset(source) and not imported_functions.may_import_project_files(source):
         return
@@ -58,31 +57,26 @@ def _sequential_calls(source: Source) -> Iterable[ast.Call]:
             yield call
 
 
-def _parallel_map_spot(source: Source, call: ast.Call, says: str, effect: Effect) -> Spot:
+def _parallel_map_spot(source: Source, call: ast.Call, does: str, effect: Effect, limit: str = "") -> Spot:
     made = tuple(dataset_edits.parallelise_map(source, edits.node_end(call.func)[0]))
+    says = f"map does {does} for one element at a time{limit}"
     return spots.operation_spot(call, says, Prescription("edit", effect, PARALLEL_CALLS, edits=made))
 
 
-def sequential_maps(source: Source) -> Iterator[dataset_stages.SlowStage]:
-    """Find sequential maps with work that is worth a thread."""
+def sequential_stages(source: Source) -> Iterator[Spot]:
+    """Find such maps in the data sets that the interpreter runs."""
     several = interpreted_datasets.datasets_of(source) if ".map" in source.text else ()
     parallel = {stage.given.node for one in several for stage in one.stages if not _runs_sequentially(stage)}
-    for one in several:
-        if (
-            "cache" in one.names
-            or (interpreted_datasets.row_count(one.stages) or dataset_stages.MIN_BUFFER_ELEMENTS)
-            < dataset_stages.MIN_BUFFER_ELEMENTS
-        ):
+    for data, at, call in dataset_stages.training_stages(source, "map"):
+        if "cache" in data.names or not dataset_stages.may_have_many_rows(data.stages) or call in parallel:
             continue
-        for at, stage in enumerate(one.stages):
-            if at and interpreted_datasets.gives_batches(one.stages[:at]):
-                break  # the step hides one map of whole batches
-            node = stage.given.node
-            does = None
-            if stage.name == "map" and node not in parallel:
-                does = dataset_stages.first_long_op(stage, map_work.COSTLY_PREFIXES) or _unlocked_decoder(stage)
-            if does is not None and (call := interpreted_datasets.stage_call(source, stage)) is not None:
-                yield dataset_stages.SlowStage(call, f"map does {does} for one element at a time")
+        # The step hides one map of whole batches.
+        if any(interpreted_datasets.gives_batches(data.stages[:n]) for n in range(1, at + 1)):
+            continue
+        stage = data.stages[at]
+        does = dataset_stages.first_long_op(stage, map_work.COSTLY_PREFIXES) or _unlocked_decoder(stage)
+        if does is not None:
+            yield _parallel_map_spot(source, call, does, Effect.EXACT)
 
 
 def _runs_sequentially(stage: Stage) -> bool:
