@@ -39,7 +39,7 @@ def may_have_graphs(source: Source) -> bool:
 def traced_functions(source: Source) -> Iterator[TracedFunction]:
     if not may_have_graphs(source):
         return
-    for node in call_index.nodes_of_kind(source, ast.FunctionDef):
+    for node in call_index.nodes_of_class(source, ast.FunctionDef):
         assert isinstance(node, ast.FunctionDef)
         for one in node.decorator_list:
             plain = one.func if isinstance(one, ast.Call) else one

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Sequence
-from math import prod
 
-from slowtrain.script.interpreter.domain import operators
 from slowtrain.script.interpreter.domain.call_events import Event, Loop
 from slowtrain.script.interpreter.engine import interpreter, queries, step_loops
 from slowtrain.script.navigation import call_index, class_members, name_bindings, node_lookup, training_calls
@@ -25,9 +23,9 @@ def is_in_step(source: Source, node: ast.AST) -> bool:
         return False
     tapes = call_index.index_of(source).called("GradientTape")
     todo = [f for tape in tapes if (f := node_lookup.enclosing_function(source, tape)) is not None]
-    for kind in call_index.nodes_of_kind(source, ast.ClassDef):
-        made = class_members.own_method(kind, "call") if isinstance(kind, ast.ClassDef) else None
-        if made is not None and isinstance(kind, ast.ClassDef) and call_index.index_of(source).called(kind.name):
+    for kind in call_index.nodes_of_class(source, ast.ClassDef):
+        made = class_members.own_method(kind, "call")
+        if made is not None and call_index.index_of(source).called(kind.name):
             todo.append(made)
     seen: set[ast.AST] = set()
     while todo:
@@ -77,7 +75,7 @@ def loops_between_steps(source: Source) -> Iterator[tuple[ast.For, int]]:
         outer = inside[0].node if inside else None
         if not isinstance(outer, ast.For) or outer.lineno in making or not only_stores_results(source, outer):
             continue
-        turns = prod(one.turns or operators.minimum_length(one.items) or 1 for one in inside)
+        turns = queries.least_turns(inside)
         most[outer] = max(most.get(outer, 0), turns)
     yield from ((loop, turns) for loop, turns in most.items() if turns >= MIN_TURNS_PER_STEP)
 

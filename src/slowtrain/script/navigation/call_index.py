@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from slowtrain.script.navigation import node_lookup, statement_index
@@ -71,20 +71,19 @@ def whole_word_pattern(name: str) -> str:
     return rf"{re.escape(name)}(?!\w)(?<!\w{re.escape(name)})"
 
 
-def nodes_matching(source: Source, pattern: re.Pattern[str], kind: type[Node]) -> list[Node]:
+def nodes_matching(source: Source, pattern: re.Pattern[str], kind: type[ast.AST]) -> list[ast.AST]:
     """Nodes of exactly this class in statements whose text matches ``pattern``, in the order of the text."""
     inside = statement_index.statements_of(source)
-    below = (node for one in inside.statements_matching(pattern) for node in inside.own(one))
-    return [node for node in below if node.__class__ is kind and isinstance(node, kind)]
+    return [node for one in inside.statements_matching(pattern) for node in inside.own(one) if node.__class__ is kind]
 
 
-def nodes_of_kind(source: Source, *kinds: type[Node]) -> list[Node]:
+def nodes_of_kind(source: Source, *kinds: type[ast.AST]) -> Iterable[ast.AST]:
     """Nodes of exactly these classes, each class in the order of the text."""
     inside = statement_index.statements_of(source)
     if all(issubclass(kind, ast.stmt) for kind in kinds):
-        return [node for kind in kinds for node in inside.every if node.__class__ is kind and isinstance(node, kind)]
+        return [node for kind in kinds for node in inside.every if node.__class__ is kind]
     below = [node for one in inside.every for node in inside.own(one)]
-    return [node for kind in kinds for node in below if node.__class__ is kind and isinstance(node, kind)]
+    return [node for kind in kinds for node in below if node.__class__ is kind]
 
 
 def operation_range(call: ast.Call) -> tuple[tuple[int, int], tuple[int, int]]:
@@ -93,3 +92,8 @@ def operation_range(call: ast.Call) -> tuple[tuple[int, int], tuple[int, int]]:
         return edits.node_start(call), edits.node_end(call)
     line, column = edits.node_end(call.func)
     return (line, column - len(call.func.attr.encode())), edits.node_end(call)
+
+
+def nodes_of_class(source: Source, kind: type[Node]) -> list[Node]:
+    """Nodes of exactly this class, in the order of the text, with their type."""
+    return [node for node in nodes_of_kind(source, kind) if isinstance(node, kind)]

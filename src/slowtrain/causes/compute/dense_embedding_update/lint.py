@@ -18,6 +18,7 @@ from slowtrain.script.text.source_file import Source
 
 ADAM_CLASSES = frozenset({"adam", "adamw", "nadam", "adamax"})  # they keep averages of every weight and update each one
 LOOKUP_FUNCTIONS = frozenset({"tensorflow.gather", "tensorflow.nn.embedding_lookup", "keras.ops.take"})
+UPDATE_METHODS = frozenset({".apply_gradients", ".minimize"})
 PRODUCT_FUNCTIONS = ("matmul", "einsum", "tensordot", "transpose")
 
 
@@ -47,8 +48,8 @@ def densely_updated_tables(source: Source) -> Iterator[tuple[ast.Call, tuple[int
     multiplied = {
         id(a.node) for e in every if e.name.endswith(PRODUCT_FUNCTIONS) for a in e.given.args if a.kind == "variable"
     }
-    for node in call_index.nodes_of_kind(source, ast.BinOp):
-        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.MatMult):
+    for node in call_index.nodes_of_class(source, ast.BinOp):
+        if isinstance(node.op, ast.MatMult):
             multiplied |= {id(interpreter.value_at(source, side).node) for side in (node.left, node.right)}
     for key, (event, size) in found.items():
         used = event.name == "keras.layers.Embedding" or key in looked
@@ -86,8 +87,16 @@ def _largest_number(event: Event, number: Value) -> int | None:
 def _runs_only_adam(every: tuple[Event, ...]) -> bool:
     """Whether every optimizer is an Adam."""
     used = [e.given.get("optimizer", 0) for e in every if e.name == ".compile"]
-    used += [e.on for e in every if e.name in (".apply_gradients", ".minimize") and e.on is not None]
+    used += [e.on for e in every if e.name in UPDATE_METHODS and e.on is not None and not _is_compiled_optimizer(e)]
     return bool(used) and all(_optimizer_class(one) in ADAM_CLASSES for one in used)
+
+
+def _is_compiled_optimizer(event: Event) -> bool:
+    """``self.optimizer.apply_gradients(...)`` of a model, whose optimizer ``compile`` gets."""
+    match event.node:
+        case ast.Call(func=ast.Attribute(value=ast.Attribute(attr="optimizer"))):
+            return event.on is not None and event.on.kind in ("unknown", "method")
+    return False
 
 
 def _optimizer_class(optimizer: Value) -> str:

@@ -175,7 +175,7 @@ def _is_arithmetic(source: Source, function: ast.AST) -> bool:
 
 
 def _outermost_loops(source: Source) -> Iterator[step_code.ElementLoop]:
-    for node in call_index.nodes_of_kind(source, ast.For):
+    for node in call_index.nodes_of_class(source, ast.For):
         if (
             isinstance(node, ast.For)
             and not scope_names.enclosing_loops(source, node)

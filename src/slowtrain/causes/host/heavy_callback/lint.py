@@ -28,7 +28,8 @@ COSTLY_FUNCTIONS = ("matplotlib.", "json.dump", "pickle.dump", "numpy.save", "nu
           "numpy.linalg.svd", "numpy.linalg.eig", "numpy.linalg.cond", "numpy.linalg.matrix_rank", "numpy.linalg.pinv",
           "numpy.quantile", "numpy.corrcoef", "scipy.linalg.", "sklearn.", "tensorflow.linalg.svd",
           "tensorflow.linalg.eigh", "keras.ops.svd", "keras.ops.linalg.svd",
-          "tensorflow.summary.histogram", "tensorflow.summary.image", "keras.utils.plot_model")  # fmt: skip
+          "tensorflow.summary.histogram", "tensorflow.summary.image", "keras.utils.plot_model",
+          "joblib.dump")  # fmt: skip
 CHEAP_FUNCTIONS = ("json.dumps", "pickle.dumps")
 MAX_FREQUENT_SAVE_BATCHES = 10  # batches between saves. A save takes as long as several steps.
 SAVE_METHODS = frozenset({".save", ".save_weights"})
@@ -149,7 +150,7 @@ def _step_work(source: Source) -> Iterator[Spot]:
             continue
         loop = step_loops.per_step_loop(source, event)
         hook = loop is not None and isinstance(loop.node, ast.Call)
-        if loop is None or (event.name in COSTLY_MODEL_CALLS - SAVE_METHODS and not hook):
+        if loop is None or (event.begun is None and (hook or event.name in COSTLY_MODEL_CALLS - SAVE_METHODS)):
             continue  # predictions of a loop may be steps; validations are another rule
         says = f"{event.name.lstrip('.')}() after each batch, or one of a few"
         if event.begun is not None:

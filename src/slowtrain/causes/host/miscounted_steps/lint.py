@@ -80,14 +80,10 @@ def _repeated_passes(source: Source) -> Iterator[tuple[ast.expr, ast.Call | ast.
         held = node_lookup.argument_value(fit, "validation_data")
         if held is not None and node_lookup.argument_value(fit, "validation_steps") is None:
             yield held, fit, epochs
-    for loop in call_index.nodes_of_kind(source, ast.For):
+    for loop in call_index.nodes_of_class(source, ast.For):
         outer = scope_names.enclosing_loops(source, loop)
         over = outer[0].iter if outer and isinstance(outer[0], ast.For) else None
-        if (
-            not isinstance(loop, ast.For)
-            or not isinstance(over, ast.Call)
-            or node_lookup.called_name(over) not in RANGE_FUNCTIONS
-        ):
+        if not isinstance(over, ast.Call) or node_lookup.called_name(over) not in RANGE_FUNCTIONS:
             continue
         if over.args and not any(
             isinstance(n, (ast.Break, ast.Return)) for s in loop.body for n in scope_names.nodes_in_scope(s)

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable
+from math import prod
 
 from slowtrain.model import Effect, Prescription, Spot
 from slowtrain.number_text import format_number
 from slowtrain.script.fixes.input import dataset_edits
+from slowtrain.script.interpreter.domain import shape_rules
+from slowtrain.script.interpreter.domain.abstract_values import Value
 from slowtrain.script.lint_rules import dataset_stages, spots
 from slowtrain.script.pipelines import interpreted_datasets
 from slowtrain.script.pipelines.interpreted_datasets import ConsumedDataset
 from slowtrain.script.text import edits
 from slowtrain.script.text.source_file import Source
 
+FLOAT_BYTES = 4
+IMAGE_SIDES, IMAGE_CHANNELS = 2, 3  # assumed if only the channels are unknown
 MIN_BUFFER_BYTES = 2**30  # a quarter of the memory of a small machine, 4 GiB
 
 
@@ -38,6 +43,12 @@ def _buffer_bytes(data: ConsumedDataset, at: int) -> int:
         return 0
     if not isinstance(held, int) or held <= 0:
         return 0
-    leaves = (one for one in interpreted_datasets.element_leaves(data.stages[at].before) if one.dtype)
-    each = sum(interpreted_datasets.element_bytes(one, batched=False) or 0 for one in leaves)
+    each = sum(map(_leaf_bytes, interpreted_datasets.element_leaves(data.stages[at].before)))
     return each * (min(held, there) if there and "repeat" not in data.names else held)
+
+
+def _leaf_bytes(leaf: Value) -> int:
+    """Return the size of a part of an element; 0 if it is unknown. Results of maps are mostly float32."""
+    *sides, last = leaf.shape or (0,)
+    channels = IMAGE_CHANNELS if last is None and len(sides) == IMAGE_SIDES else last
+    return prod(n or 0 for n in (*sides, channels)) * shape_rules.DTYPE_BYTES.get(leaf.dtype, FLOAT_BYTES)

@@ -117,7 +117,7 @@ def _may_have_sequences(source: Source) -> bool:
 
 def _sequence_functions(source: Source) -> Iterator[InputFunction]:
     """Yield ``__getitem__`` of sequences that this file uses without workers."""
-    for node in call_index.nodes_of_kind(source, ast.ClassDef) if _may_have_sequences(source) else ():
+    for node in call_index.nodes_of_class(source, ast.ClassDef) if _may_have_sequences(source) else ():
         assert isinstance(node, ast.ClassDef)
         bases = [name_bindings.qualified_name(source, b) for b in node.bases]
         if not any(b.startswith("keras.") and b.rpartition(".")[2] in SEQUENCE_CLASSES for b in bases):

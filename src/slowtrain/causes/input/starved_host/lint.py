@@ -29,7 +29,7 @@ def find_spots(source: Source) -> Iterable[Spot]:
 
 def single_thread_pools(source: Source) -> Iterator[ast.Assign]:
     """Find options that give one thread to a pipeline with parallel calls."""
-    for node in call_index.nodes_of_kind(source, ast.Assign):
+    for node in call_index.nodes_of_class(source, ast.Assign):
         assert isinstance(node, ast.Assign)
         target = node.targets[0]
         if (

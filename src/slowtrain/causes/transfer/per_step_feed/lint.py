@@ -213,8 +213,8 @@ def _last_names(node: ast.expr) -> set[str]:
 
 def _mutated_names(source: Source) -> set[str]:
     """Return names that the script changes in place: by ``x[i] = ...`` or ``np.copyto(x, ...)``."""
-    changed = [n.value for n in call_index.nodes_of_kind(source, ast.Subscript) if not isinstance(n.ctx, ast.Load)]
-    changed += [n.target for n in call_index.nodes_of_kind(source, ast.AugAssign)]
+    changed = [n.value for n in call_index.nodes_of_class(source, ast.Subscript) if not isinstance(n.ctx, ast.Load)]
+    changed += [n.target for n in call_index.nodes_of_class(source, ast.AugAssign)]
     for call in call_index.index_of(source).called(*MUTATING_FUNCTIONS):
         changed += [*call.args[:1], *([call.func.value] if isinstance(call.func, ast.Attribute) else [])]
     names = {name for one in changed for name in _last_names(one)}

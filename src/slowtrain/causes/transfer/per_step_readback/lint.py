@@ -160,7 +160,9 @@ def _iterated_readback(one: ast.stmt, results: frozenset[str]) -> str | None:
     if isinstance(one, ast.For):
         read = _iterates_tensors(one.iter, results) and _reads_back(one.body, scope_names.bound_names(one.target))
         return "each step reads the values of a tensor back one by one" if read else None
-    for node in syntax_tree.nodes_inside(one, ast.ListComp, ast.GeneratorExp, ast.SetComp):
+    for node in syntax_tree.walk(one):
+        if not isinstance(node, (ast.ListComp, ast.GeneratorExp, ast.SetComp)):
+            continue
         names = {n for g in node.generators for n in scope_names.bound_names(g.target)}
         if any(_iterates_tensors(g.iter, results) for g in node.generators) and _reads_back([node.elt], names):
             return "each step reads one tensor after the other back"
