@@ -75,10 +75,9 @@ def output_branches(source: Source) -> Iterator[Spot]:
     if ")(" not in source.text or not name_bindings.may_name(source, "keras.layers."):
         return
     for loop in call_index.nodes_of_class(source, ast.For) if training_calls.takes_training_steps(source) else ():
-        calls = [
-            (n, n.func.func) for n in syntax_tree.nodes_inside(loop.body, ast.Call) if isinstance(n.func, ast.Call)
-        ]
-        put = [n for n, maker in calls if name_bindings.qualified_name(source, maker).startswith("keras.layers.")]
+        calls = syntax_tree.nodes_inside(loop.body, ast.Call)
+        made = [(call, call.func.func) for call in calls if isinstance(call.func, ast.Call)]
+        put = [c for c, maker in made if name_bindings.qualified_name(source, maker).startswith("keras.layers.")]
         turns = queries.loop_turns(source, loop) if put else None
         if turns is not None and turns >= MIN_PARTS and _has_equal_layers(loop, put) and _keeps_each_output(loop):
             says = f"{turns} branches of layers alike are built, traced and run one by one on the same input"

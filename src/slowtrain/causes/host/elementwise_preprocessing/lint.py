@@ -50,18 +50,13 @@ def find_spots(source: Source) -> Iterable[Spot]:
     """Loops over at least a hundred thousand elements that NumPy can do in one call."""
     stepping = {loop for loop, _ in step_code.loops_between_steps(source)}  # host/python-in-step
     for loop, turns, found in elementwise_loops(source):
-        if loop in stepping:
-            continue
-        says = f"a Python loop does work that NumPy can do for {'all' if turns is None else f'{turns:,}'} elements"
-        effect = Effect.EXACT if found is not None and found.exact else Effect.EQUIVALENT
-        cure = Prescription("edit", effect, VECTORISE, edits=found.edits if found is not None else ())
-        yield Spot(*step_code.loop_head(loop), says, cure)
-    for call, says in single_sample_calls(source):
-        cure = Prescription("edit", Effect.EXACT, "call the layer once for all samples, outside the loop")
-        yield spots.node_spot(call, says, cure)
-    for each, says in vectorize_calls(source):
-        whole = "write the function with np.where, np.clip and NumPy's own functions, and call it for whole arrays"
-        yield spots.node_spot(each, says, Prescription("edit", Effect.EQUIVALENT, whole))
+        if loop not in stepping:
+            says = f"a Python loop does work that NumPy can do for {'all' if turns is None else f'{turns:,}'} elements"
+            effect = Effect.EXACT if found is not None and found.exact else Effect.EQUIVALENT
+            made = found.edits if found is not None else ()
+            yield spots.node_spot(loop, says, Prescription("edit", effect, VECTORISE, edits=made))
+    yield from single_sample_calls(source)
+    yield from vectorize_calls(source)
     for call in dict.fromkeys(transforms_in_loop(source)):
         yield spots.operation_spot(call, TRANSFORM_TEXT, TRANSFORM_PRESCRIPTION)
     for grown in growing_arrays(source):
@@ -175,13 +170,9 @@ def _is_arithmetic(source: Source, function: ast.AST) -> bool:
 
 
 def _outermost_loops(source: Source) -> Iterator[step_code.ElementLoop]:
-    for node in call_index.nodes_of_class(source, ast.For):
-        if (
-            isinstance(node, ast.For)
-            and not scope_names.enclosing_loops(source, node)
-            and step_code.only_stores_results(source, node)
-        ):
-            yield node
+    for loop in call_index.nodes_of_class(source, ast.For):
+        if not scope_names.enclosing_loops(source, loop) and step_code.only_stores_results(source, loop):
+            yield loop
     for call in call_index.index_of(source).called("array", "asarray", "stack"):
         listed = call.args and isinstance(call.args[0], (ast.ListComp, ast.GeneratorExp))
         if listed and name_bindings.qualified_name(source, call.func).startswith("numpy."):

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable
-from math import prod
 
 from slowtrain.model import Effect, Prescription, Spot
 from slowtrain.number_text import format_number
 from slowtrain.script.fixes.input import dataset_edits
-from slowtrain.script.interpreter.domain import shape_rules
 from slowtrain.script.interpreter.domain.abstract_values import Value
 from slowtrain.script.lint_rules import dataset_stages, spots
 from slowtrain.script.pipelines import interpreted_datasets
@@ -18,7 +16,7 @@ from slowtrain.script.text import edits
 from slowtrain.script.text.source_file import Source
 
 FLOAT_BYTES = 4
-IMAGE_SIDES, IMAGE_CHANNELS = 2, 3  # assumed if only the channels are unknown
+IMAGE_RANK, IMAGE_CHANNELS = 3, 3  # channels: assumed if unknown
 MIN_BUFFER_BYTES = 2**30  # a quarter of the memory of a small machine, 4 GiB
 
 
@@ -39,7 +37,7 @@ def _buffer_bytes(data: ConsumedDataset, at: int) -> int:
     """Return the least size of a buffer behind maps of single elements; 0 if it is unknown."""
     before, there = data.stages[:at], interpreted_datasets.row_count(data.stages[:at])
     held = data.stages[at].given.get("buffer_size", 0).known
-    if not dataset_stages.maps_of_rows(before) or interpreted_datasets.gives_batches(before) is not False:
+    if not dataset_stages.maps_of_rows(before) or interpreted_datasets.gives_batches(before):
         return 0
     if not isinstance(held, int) or held <= 0:
         return 0
@@ -48,7 +46,8 @@ def _buffer_bytes(data: ConsumedDataset, at: int) -> int:
 
 
 def _leaf_bytes(leaf: Value) -> int:
-    """Return the size of a part of an element; 0 if it is unknown. Results of maps are mostly float32."""
-    *sides, last = leaf.shape or (0,)
-    channels = IMAGE_CHANNELS if last is None and len(sides) == IMAGE_SIDES else last
-    return prod(n or 0 for n in (*sides, channels)) * shape_rules.DTYPE_BYTES.get(leaf.dtype, FLOAT_BYTES)
+    """Return the size of a part of an element; 0 if it is unknown. An image of unknown type is mostly float32."""
+    if leaf.dtype or not leaf.shape or len(leaf.shape) != IMAGE_RANK:
+        return (interpreted_datasets.element_bytes(leaf, batched=False) or 0) if leaf.dtype else 0
+    height, width, channels = leaf.shape
+    return (height or 0) * (width or 0) * (channels or IMAGE_CHANNELS) * FLOAT_BYTES
