@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from slowtrain.script.interpreter.domain.call_events import Event, Loop
 from slowtrain.script.interpreter.engine import interpreter, queries, step_loops
 from slowtrain.script.navigation import call_index, class_members, name_bindings, node_lookup, training_calls
-from slowtrain.script.text import edits, syntax_tree
+from slowtrain.script.text import syntax_tree
 from slowtrain.script.text.source_file import FUNCTION_NODES, Source
 
 ElementLoop = ast.For | ast.Call
@@ -41,26 +41,18 @@ def is_in_step(source: Source, node: ast.AST) -> bool:
     return False
 
 
-def loop_head(loop: ElementLoop) -> tuple[tuple[int, int], tuple[int, int]]:
-    """Return the span of the first line of the loop."""
-    return edits.node_start(loop), edits.node_end(loop.iter if isinstance(loop, ast.For) else loop)
-
-
 def only_stores_results(source: Source, loop: ast.For) -> bool:
     """Whether the loop stores or appends results, and neither trains nor calls a framework."""
-    inside = [n for one in loop.body for n in syntax_tree.walk(one)]
-    calls = [n for n in inside if isinstance(n, ast.Call)]
-    stores = any(isinstance(n, ast.Subscript) and isinstance(n.ctx, ast.Store) for n in inside)
+    calls = syntax_tree.nodes_inside(loop.body, ast.Call)
+    stores = any(isinstance(n.ctx, ast.Store) for n in syntax_tree.nodes_inside(loop.body, ast.Subscript))
     framework = any(name_bindings.qualified_name(source, c.func).startswith(("tensorflow.", "keras.")) for c in calls)
     return (stores or any(node_lookup.called_name(c) == "append" for c in calls)) and not framework
 
 
 def takes_training_step(source: Source, body: Sequence[ast.AST]) -> bool:
     """Whether statements, or functions that they call, take a training step."""
-    parts = [p for one in body for p in source.called(one)]
-    return any(
-        isinstance(n, ast.Call) and node_lookup.called_name(n) in STEP_NAMES for p in parts for n in syntax_tree.walk(p)
-    )
+    calls = (call for one in body for call in syntax_tree.nodes_inside(source.called(one), ast.Call))
+    return any(node_lookup.called_name(call) in STEP_NAMES for call in calls)
 
 
 def loops_between_steps(source: Source) -> Iterator[tuple[ast.For, int]]:

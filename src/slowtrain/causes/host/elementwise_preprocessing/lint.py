@@ -10,11 +10,9 @@ from math import prod
 from slowtrain.causes.host.elementwise_preprocessing import VECTORISE, scatter_loops
 from slowtrain.model import Effect, Prescription, Spot
 from slowtrain.script.evaluators import setting_origins
-from slowtrain.script.fixes.loops import array_comprehensions, vectorised_loops
-from slowtrain.script.interpreter.domain import operators
+from slowtrain.script.fixes.loops import vectorised_loops
 from slowtrain.script.interpreter.domain.call_events import Loop
 from slowtrain.script.interpreter.engine import interpreter, queries
-from slowtrain.script.interpreter.engine.interpreter import file_events
 from slowtrain.script.interpreter.library import framework_calls
 from slowtrain.script.lint_rules import keras_names, spots, step_code
 from slowtrain.script.navigation import call_index, name_bindings, node_lookup, scope_names, training_calls
@@ -48,74 +46,66 @@ MIN_APPENDED_ROWS = 1000
 
 def find_spots(source: Source) -> Iterable[Spot]:
     """Loops over at least a hundred thousand elements that NumPy can do in one call."""
+    if training_calls.takes_training_steps(source):
+        yield from elementwise_loops(source)
+        yield from single_sample_calls(source)
+        yield from vectorize_calls(source)
+    yield from transforms_in_loop(source)
+    yield from growing_arrays(source)
+
+
+def elementwise_loops(source: Source) -> Iterator[Spot]:
+    """Find outermost loops and calls that build an array of a comprehension."""
     stepping = {loop for loop, _ in step_code.loops_between_steps(source)}  # host/python-in-step
-    for loop, turns, found in elementwise_loops(source):
-        if loop not in stepping:
-            says = f"a Python loop does work that NumPy can do for {'all' if turns is None else f'{turns:,}'} elements"
-            effect = Effect.EXACT if found is not None and found.exact else Effect.EQUIVALENT
-            made = found.edits if found is not None else ()
-            yield spots.node_spot(loop, says, Prescription("edit", effect, VECTORISE, edits=made))
-    yield from single_sample_calls(source)
-    yield from vectorize_calls(source)
-    for call in dict.fromkeys(transforms_in_loop(source)):
-        yield spots.operation_spot(call, TRANSFORM_TEXT, TRANSFORM_PRESCRIPTION)
-    for grown in growing_arrays(source):
-        says = "each iteration of a long loop copies all rows of this array to add some"
-        once = "collect the rows in a list or in an array of the full size, and join them once"
-        yield spots.node_spot(grown, says, Prescription("edit", Effect.EXACT, once))
-
-
-def elementwise_loops(
-    source: Source,
-) -> Iterator[tuple[step_code.ElementLoop, int | None, array_comprehensions.VectorisedCode | None]]:
-    """Find outermost loops and array-building calls of a training file, with iterations and the rewritten code.
-
-    The iterations are None for a loop over all elements of an array of unknown size.
-    """
-    if "numpy" not in source.text or not training_calls.takes_training_steps(source):
-        return
-    for loop in _outermost_loops(source):
-        own = _loop_turns(source, loop)
-        turns = own * _calls_in_loops(source, loop) if own is not None else 0
-        fills = turns < MIN_SLOW_TURNS and _fills_elements(source, loop)
-        turns = max(turns, _interpreted_turns(source, loop)) if fills else turns
-        if turns < MIN_TURNS:
-            if isinstance(loop, ast.For) and fills and _covers_all_rows(source, loop, own):
-                yield loop, None, vectorised_loops.vectorise_loop(source, loop.lineno)
+    for loop in _outermost_loops(source) if "numpy" in source.text else ():
+        turns, fills = _total_turns(source, loop)
+        covers = isinstance(loop, ast.For) and fills and _covers_all_rows(source, loop)
+        if loop in stepping or (turns < MIN_TURNS and not covers):
             continue
         found = vectorised_loops.vectorise_loop(source, loop.lineno)
-        if found is not None or (turns >= MIN_SLOW_TURNS and (fills or _fills_elements(source, loop))):
-            yield loop, turns, found
+        if found is None and (MIN_TURNS <= turns < MIN_SLOW_TURNS or not (fills or _fills_elements(source, loop))):
+            continue
+        says = f"a Python loop does work that NumPy can do for {f'{turns:,}' if turns >= MIN_TURNS else 'all'} elements"
+        effect = Effect.EXACT if found is not None and found.exact else Effect.EQUIVALENT
+        made = found.edits if found is not None else ()
+        yield spots.node_spot(loop, says, Prescription("edit", effect, VECTORISE, edits=made))
 
 
-def single_sample_calls(source: Source) -> Iterator[tuple[ast.Call, str]]:
+def _total_turns(source: Source, loop: step_code.ElementLoop) -> tuple[int, bool]:
+    """Return the known iterations, and whether the loop is known to fill an array by elements."""
+    own = _loop_turns(source, loop)
+    turns = own * _calls_in_loops(source, loop) if own is not None else 0
+    fills = turns < MIN_SLOW_TURNS and _fills_elements(source, loop)
+    return max(turns, _interpreted_turns(source, loop)) if fills else turns, fills
+
+
+def single_sample_calls(source: Source) -> Iterator[Spot]:
     """Find Keras layers that are called for each sample: ``[vectorize([text]) for text in texts]``."""
-    if not any(name in source.text for name in PREPARING_LAYERS) or not training_calls.takes_training_steps(source):
+    if not any(name in source.text for name in PREPARING_LAYERS):
         return
     for made in call_index.nodes_matching(source, _FOR, ast.ListComp):
-        if not isinstance(made, ast.ListComp) or len(made.generators) != 1:
+        match made:
+            case ast.ListComp(generators=[ast.comprehension(target=ast.Name(id=name)) as one], elt=elt):
+                turns = queries.loop_turns(source, one)
+            case _:
+                continue
+        if isinstance(one.iter, (ast.List, ast.Tuple)) or (turns is not None and turns < MIN_LAYER_CALLS):
             continue
-        one = made.generators[0]
-        turns = queries.loop_turns(source, one)
-        if not isinstance(one.target, ast.Name) or isinstance(one.iter, (ast.List, ast.Tuple)):
-            continue
-        if turns is not None and turns < MIN_LAYER_CALLS:
-            continue
-        for call in syntax_tree.nodes_inside(made.elt, ast.Call):
-            if _passes_one_sample(call, one.target.id) and _has_preparing_layer(source, call.func):
-                yield (
-                    call,
-                    f"{ast.unparse(call.func)} is called for each sample by itself, and takes a whole list at once",
-                )
+        for call in syntax_tree.nodes_inside(elt, ast.Call):
+            if _passes_one_sample(call, name) and _has_preparing_layer(source, call.func):
+                says = f"{ast.unparse(call.func)} is called for each sample by itself, and takes a whole list at once"
+                once = "call the layer once for all samples, outside the loop"
+                yield spots.node_spot(call, says, Prescription("edit", Effect.EXACT, once))
 
 
 def _passes_one_sample(call: ast.Call, name: str) -> bool:
     """Whether the call is ``f([x])`` or ``f(x[None])``."""
-    given = call.args[0] if len(call.args) == 1 and not call.keywords else None
-    if isinstance(given, ast.List) and len(given.elts) == 1:
-        return isinstance(given.elts[0], ast.Name) and given.elts[0].id == name
-    new = isinstance(given, ast.Subscript) and isinstance(given.slice, ast.Constant) and given.slice.value is None
-    return new and isinstance(given.value, ast.Name) and given.value.id == name  # type: ignore[union-attr]
+    match call:
+        case ast.Call(args=[ast.List(elts=[ast.Name(id=given)])], keywords=[]):
+            return given == name
+        case ast.Call(args=[ast.Subscript(value=ast.Name(id=given), slice=ast.Constant(value=None))], keywords=[]):
+            return given == name
+    return False
 
 
 def _has_preparing_layer(source: Source, node: ast.expr) -> bool:
@@ -125,48 +115,32 @@ def _has_preparing_layer(source: Source, node: ast.expr) -> bool:
     return name.startswith("keras.layers.") and name.rpartition(".")[2] in PREPARING_LAYERS
 
 
-def vectorize_calls(source: Source) -> Iterator[tuple[ast.expr, str]]:
+def vectorize_calls(source: Source) -> Iterator[Spot]:
     """Find calls of ``np.vectorize`` functions for very many numbers. They call the function for each number."""
-    if "vectorize" not in source.text or not training_calls.takes_training_steps(source):
-        return
     seen: set[ast.AST] = set()
-    for event in interpreter.file_events(source):
-        on = event.on
-        if (
-            on is None
-            or event.name != framework_calls.VECTORIZED_NAME
-            or event.graph
-            or event.producer
-            or event.node in seen
-        ):
+    for event in interpreter.file_events(source) if "vectorize" in source.text else ():
+        if event.name != framework_calls.VECTORIZED_NAME or event.graph or event.producer or event.node in seen:
             continue
-        function = on.of.node if on.of is not None else None
-        sure = (
-            one.turns or operators.minimum_length(one.items) or 1 for one in event.loops if one.number not in event.rare
-        )
-        elements = prod(n or 1 for n in event.result.shape or ()) * prod(sure)
+        function = event.on.of.node if event.on is not None and event.on.of is not None else None
+        times = queries.least_turns(one for one in event.loops if one.number not in event.rare)
+        elements = prod(n or 1 for n in event.result.shape or ()) * times
         if elements >= MIN_TURNS and function is not None and _is_arithmetic(source, function):
             seen.add(event.node)
-            yield event.node, f"np.vectorize calls a Python function for each of {elements:,} elements, or more"
+            says = f"np.vectorize calls a Python function for each of {elements:,} elements, or more"
+            whole = "write the function with np.where, np.clip and NumPy's own functions, and call it for whole arrays"
+            yield spots.node_spot(event.node, says, Prescription("edit", Effect.EQUIVALENT, whole))
 
 
 def _is_arithmetic(source: Source, function: ast.AST) -> bool:
     """Whether a function only contains arithmetic and branches, which NumPy has for whole arrays."""
-    body = [
-        one
-        for one in scope_names.scope_body(function)
-        if not (isinstance(one, ast.Expr) and isinstance(one.value, ast.Constant))
-    ]
-    inside = [n for one in body for n in syntax_tree.walk(one)]
+    body = scope_names.scope_body(function)
+    documented = body and isinstance(body[0], ast.Expr) and isinstance(body[0].value, ast.Constant)
+    inside = [n for one in body[1 if documented else 0 :] for n in syntax_tree.walk(one)]
     if any(isinstance(n, EXCLUDED_NODES) or isinstance(getattr(n, "value", None), str) for n in inside):
         return False
-    calls = [n.func for n in inside if isinstance(n, ast.Call)]
-    whole = (
-        name_bindings.qualified_name(source, f)
-        for f in calls
-        if not (isinstance(f, ast.Name) and f.id in NUMBER_BUILTINS)
-    )
-    return all(name.startswith(("math.", "numpy.")) for name in whole)
+    called = [n.func for n in inside if isinstance(n, ast.Call)]
+    others = [f for f in called if not (isinstance(f, ast.Name) and f.id in NUMBER_BUILTINS)]
+    return all(name_bindings.qualified_name(source, f).startswith(("math.", "numpy.")) for f in others)
 
 
 def _outermost_loops(source: Source) -> Iterator[step_code.ElementLoop]:
@@ -199,41 +173,35 @@ def _loop_turns(source: Source, loop: step_code.ElementLoop, depth: int = 3) -> 
 def _interpreted_turns(source: Source, loop: step_code.ElementLoop) -> int:
     """Return the known iterations of a loop times those of inner loops and of loops around its calls."""
     of = loop if isinstance(loop, ast.For) else loop.args[0].generators[0]  # type: ignore[attr-defined]
-    most = 0
-    for event in interpreter.file_events(source):
-        if event.begun is None or event.graph or event.producer or all(one.node is not of for one in event.loops):
-            continue
-        sure = (one for one in event.loops if one.number not in event.rare)
-        most = max(most, prod(one.turns or operators.minimum_length(one.items) or 1 for one in sure))
-    return most
+    return max(
+        (
+            queries.least_turns(one for one in event.loops if one.number not in event.rare)
+            for event in interpreter.file_events(source)
+            if event.begun is not None and not event.graph and not event.producer
+            if any(one.node is of for one in event.loops)
+        ),
+        default=0,
+    )
 
 
 def _calls_in_loops(source: Source, loop: step_code.ElementLoop, depth: int = 3) -> int:
     """Return how often loops call the function that contains the loop, as far as visible."""
     function = node_lookup.enclosing_function(source, loop)
-    if function is None or not depth:
-        return 1
     most = 1
-    for call in call_index.index_of(source).called(function.name):
-        times = (
-            _calls_in_loops(source, call, depth - 1)
-            if node_lookup.enclosing_function(source, call) is not function
-            else 1
-        )
-        for outer in scope_names.loops_and_comprehensions(source, call):
-            times *= queries.loop_turns(source, outer) or 1
-        most = max(most, times)
+    for call in call_index.index_of(source).called(function.name) if function is not None and depth else ():
+        outside = node_lookup.enclosing_function(source, call) is not function
+        times = _calls_in_loops(source, call, depth - 1) if outside else 1
+        turns = (queries.loop_turns(source, outer) or 1 for outer in scope_names.loops_and_comprehensions(source, call))
+        most = max(most, times * prod(turns))
     return most
 
 
-def _covers_all_rows(source: Source, loop: ast.For, own: int | None) -> bool:
-    """Whether the loop covers all rows of an array of unknown size, with a loop over each row.
-
-    ``own``: the known iterations, or those of one row if the number of rows is unknown.
-    """
+def _covers_all_rows(source: Source, loop: ast.For) -> bool:
+    """Whether the loop covers all rows of an array of unknown size, with a loop over each row."""
     if not _queries_length(source, loop.iter) or queries.loop_turns(source, loop) is not None:
         return False
-    if own is not None and own < MIN_TURNS // ASSUMED_ROWS:
+    row_turns = _loop_turns(source, loop)
+    if row_turns is not None and row_turns < MIN_TURNS // ASSUMED_ROWS:
         return False
     function = node_lookup.enclosing_function(source, loop)
     return function is None or bool(call_index.index_of(source).called(function.name))
@@ -250,20 +218,21 @@ def _queries_length(source: Source, over: ast.expr) -> bool:
 
 
 def _filled_rows(source: Source, loop: ast.For) -> int | None:
-    """Return the rows of the array that a loop fills by its index."""
-    first = loop.target.elts[0] if isinstance(loop.target, ast.Tuple) and loop.target.elts else loop.target
-    counted = isinstance(loop.iter, ast.Call) and node_lookup.called_name(loop.iter) == "enumerate"
-    if not counted or not isinstance(first, ast.Name):
-        return None
-    stored = syntax_tree.nodes_inside(loop.body, ast.Subscript)
-    stored = [n for n in stored if isinstance(n.ctx, ast.Store) and first.id in _index_names(n)]
-    sizes = {queries.row_count_at(source, n.value) for n in stored}
+    """Return the rows of the array that a loop ``for i, x in enumerate(...)`` fills by its index."""
+    match loop:
+        case ast.For(target=ast.Tuple(elts=[ast.Name(id=name), *_]) | ast.Name(id=name), iter=ast.Call() as over):
+            if node_lookup.called_name(over) != "enumerate":
+                return None
+        case _:
+            return None
+    stored = [n for n in syntax_tree.nodes_inside(loop.body, ast.Subscript) if isinstance(n.ctx, ast.Store)]
+    sizes = {queries.row_count_at(source, n.value) for n in stored if _is_indexed_by(n, name)}
     return sizes.pop() if len(sizes) == 1 else None
 
 
-def _index_names(stored: ast.Subscript) -> list[str]:
+def _is_indexed_by(stored: ast.Subscript, name: str) -> bool:
     at = stored.slice.elts[0] if isinstance(stored.slice, ast.Tuple) and stored.slice.elts else stored.slice
-    return [at.id] if isinstance(at, ast.Name) else []
+    return isinstance(at, ast.Name) and at.id == name
 
 
 def _fills_elements(source: Source, loop: step_code.ElementLoop) -> bool:
@@ -284,57 +253,36 @@ def _fills_elements(source: Source, loop: step_code.ElementLoop) -> bool:
     return len(inner) > 1 and any(len(names) > 1 for names in by)
 
 
-def transforms_in_loop(source: Source) -> Iterator[ast.Call]:
+def transforms_in_loop(source: Source) -> Iterator[Spot]:
     """Find loops of the script that transform single images."""
-    for event in (
-        interpreter.file_events(source) if not source.words.isdisjoint(n[1:] for n in TRANSFORM_METHODS) else ()
-    ):
-        looped = event.regular_loops() and not event.producer and isinstance(event.node, ast.Call)
-        if (
-            event.name in TRANSFORM_METHODS
-            and queries.is_keras_object(event.on, keras_names.GENERATOR_CLASS)
-            and looped
-        ):
-            yield event.node  # type: ignore[misc]
+    for event in interpreter.file_events(source) if "ImageDataGenerator" in source.words else ():
+        of_generator = queries.is_keras_object(event.on, keras_names.GENERATOR_CLASS)
+        if event.name in TRANSFORM_METHODS and of_generator and event.regular_loops() and not event.producer:
+            yield spots.operation_spot(event.node, TRANSFORM_TEXT, TRANSFORM_PRESCRIPTION)
 
 
-def growing_arrays(source: Source) -> Iterator[ast.expr]:
+def growing_arrays(source: Source) -> Iterator[Spot]:
     """Find arrays that a long loop extends by a row, which copies the array in each iteration."""
-    for event in file_events(source):
-        if (
-            event.name not in APPENDING_FUNCTIONS
-            or not event.loops
-            or event.producer
-            or event.graph
-            or not event.given.args
-        ):
+    for event in interpreter.file_events(source):
+        if event.name not in APPENDING_FUNCTIONS or event.producer or event.graph or not event.loops:
             continue
-        statement = node_lookup.enclosing_statement(source, event.node)
-        targets = statement.targets if isinstance(statement, ast.Assign) else []
-        names = {scope_names.dotted_name(one) for one in targets} - {""}
-        read = (
-            {scope_names.dotted_name(n) for a in event.node.args for n in syntax_tree.walk(a)}
-            if isinstance(event.node, ast.Call)
-            else set()
-        )
-        if _is_rebound_first(event.loops[-1].node, names & read):
+        statement, loop = node_lookup.enclosing_statement(source, event.node), event.loops[-1]
+        if not isinstance(statement, ast.Assign) or not isinstance(event.node, ast.Call):
             continue
-        if names & read and (
-            (event.loops[-1].turns or 0) >= MIN_APPENDED_ROWS or _loops_over_all_rows(event.loops[-1])
-        ):
-            yield event.node
+        read = {scope_names.dotted_name(n) for a in event.node.args for n in syntax_tree.walk(a)}
+        names = read & {scope_names.dotted_name(one) for one in statement.targets} - {""}
+        long = (loop.turns or 0) >= MIN_APPENDED_ROWS or _loops_over_all_rows(loop)
+        if names and long and not _is_rebound_first(loop.node, names):
+            says = "each iteration of a long loop copies all rows of this array to add some"
+            once = "collect the rows in a list or in an array of the full size, and join them once"
+            yield spots.node_spot(event.node, says, Prescription("edit", Effect.EXACT, once))
 
 
 def _is_rebound_first(loop: ast.AST, names: set[str]) -> bool:
     """Whether each iteration of a loop first rebinds one of these names."""
-    for one in scope_names.nodes_in_scope(list(getattr(loop, "body", []))):
-        if (
-            isinstance(one, ast.Assign)
-            and names & scope_names.bound_names(one)
-            and not names & scope_names.read_names(one.value)
-        ):
-            return True
-    return False
+    body = scope_names.nodes_in_scope(list(getattr(loop, "body", [])))
+    bindings = [n for n in body if isinstance(n, ast.Assign) and names & scope_names.bound_names(n)]
+    return any(not names & scope_names.read_names(one.value) for one in bindings)
 
 
 def _loops_over_all_rows(loop: Loop) -> bool:

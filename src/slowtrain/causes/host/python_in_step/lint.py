@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from slowtrain.model import Effect, Prescription, Spot
 from slowtrain.script.fixes.loops import vectorised_loops
-from slowtrain.script.lint_rules import step_code
+from slowtrain.script.lint_rules import spots, step_code
 from slowtrain.script.text.source_file import Source
 
 
@@ -18,4 +18,4 @@ def find_spots(source: Source) -> Iterable[Spot]:
         found = vectorised_loops.vectorise_loop(source, loop.lineno)
         effect = Effect.EXACT if found is not None and found.exact else Effect.EQUIVALENT
         cure = Prescription("edit", effect, whole, edits=found.edits if found is not None else ())
-        yield Spot(*step_code.loop_head(loop), says, cure)
+        yield spots.node_spot(loop, says, cure)
