@@ -7,17 +7,16 @@ from collections.abc import Iterable, Iterator
 from math import prod
 
 from slowtrain.causes.input.python_input import input_functions, sample_generators, sample_loops
-from slowtrain.causes.input.python_input.fix import WHOLE_BATCHES
+from slowtrain.causes.input.python_input.input_functions import InputFunction
 from slowtrain.model import Effect, Prescription, Spot
-from slowtrain.script.fixes.input import generator_edits
 from slowtrain.script.interpreter.domain.call_events import Event, Loop
-from slowtrain.script.interpreter.engine import interpreter, queries, step_loops
+from slowtrain.script.interpreter.engine import interpreter, queries
 from slowtrain.script.interpreter.engine.interpreter import file_events
 from slowtrain.script.lint_rules import graph_code, keras_names, spots
-from slowtrain.script.navigation import call_index, name_bindings, node_lookup, scope_names
+from slowtrain.script.navigation import node_lookup, scope_names
 from slowtrain.script.pipelines import whole_pipelines
-from slowtrain.script.text import edits, syntax_tree
-from slowtrain.script.text.source_file import FILE_READERS, FUNCTION_NODES, Source
+from slowtrain.script.text import syntax_tree
+from slowtrain.script.text.source_file import Source
 
 # Each takes 1 ms or more for a typical training file.
 DECODING_FUNCTIONS = frozenset(
@@ -33,6 +32,7 @@ _LIBRARIES = frozenset(
     "genfromtxt".split()
 )
 MIN_FILES_PER_BATCH = 4  # files per batch
+ARRAY_CODE = "replace the loop over elements by array code or TensorFlow ops"
 WORKERS_ADVICE = "give it workers (workers=4, use_multiprocessing=True), or decode in a parallel map of tf.data"
 FILE_METHODS = frozenset({".flow_from_directory", ".flow_from_dataframe"})  # Python opens and decodes each image
 FLOW_METHODS = FILE_METHODS | {".flow"}
@@ -54,38 +54,44 @@ MIN_NESTED_LOOPS = {"generator": 3, "sequence": 2, "py_function": 2}  # nested l
 
 def find_spots(source: Source) -> Iterable[Spot]:
     """Samples in memory that are returned one by one; loops over numbers or samples in code that makes input."""
-    for slow in slow_input_parts(source):
-        if slow.call is not None:
-            made = tuple(generator_edits.use_tensor_slices(source, edits.node_end(slow.call.func)[0]))
-            exact = not step_loops.fits_several_epochs(source)  # see dataset_caches.is_asked_beyond_end
-            cure = Prescription("edit", Effect.EXACT if exact else Effect.EQUIVALENT, WHOLE_BATCHES, edits=made)
-        else:
-            cure = Prescription("edit", Effect.EQUIVALENT, slow.instead)
-        yield Spot(slow.start, slow.end, slow.says, cure)
+    yield from _input_spots(source)
     for call, says in single_threaded_generators(source):
         yield spots.operation_spot(call, says, READ_PRESCRIPTION)
 
 
-def sequential_decoding(source: Source) -> Iterator[sample_generators.SlowPart]:
-    """Find the first such call of each input function, unless there are workers or a cache."""
+def _input_spots(source: Source) -> Iterator[Spot]:
+    """Find slow Python in input code, and loops over the elements of each batch."""
+    cut, made = sample_generators.sample_generators(source)
+    known = [*cut, *slow_functions(source)]
+    yield from known
+    lines = [spot.start[0] for spot in known]
+    inner = [spot for spot, (low, high) in element_loops(source) if not any(low <= line <= high for line in lines)]
+    yield from inner
+    if not known and not inner:
+        yield from made or sequential_decoding(source)
+
+
+def _python_spot(node: ast.expr | ast.stmt, says: str, cure: str = ARRAY_CODE) -> Spot:
+    return spots.node_spot(node, says, Prescription("edit", Effect.EQUIVALENT, cure))
+
+
+def sequential_decoding(source: Source) -> Iterator[Spot]:
+    """Find files that each input function decodes one after the other, unless there are workers or a cache."""
     if source.words.isdisjoint(_LIBRARIES) or "workers" in source.text or ".cache(" in source.text:
         return
     seen: set[ast.AST | None] = set()
     for event in file_events(source):
-        loads = (
-            event.name in LOADING_FUNCTIONS and event.producer == "sequence" and "mmap_mode" not in event.given.keywords
-        )
-        if not loads and (event.name not in DECODING_FUNCTIONS or event.producer not in ("sequence", "generator")):
+        loads = event.name in LOADING_FUNCTIONS and "mmap_mode" not in event.given.keywords
+        decodes = event.name in DECODING_FUNCTIONS and event.producer == "generator"
+        if not decodes and not (event.producer == "sequence" and (loads or event.name in DECODING_FUNCTIONS)):
             continue
         inner, function = event.loops[-1] if event.loops else None, node_lookup.enclosing_function(source, event.node)
-        own = inner is not None and not isinstance(inner.node, ast.Call)
-        if inner is None or not own or (inner.turns or MIN_FILES_PER_BATCH) < MIN_FILES_PER_BATCH or function in seen:
+        if inner is None or isinstance(inner.node, ast.Call) or function in seen:
             continue
-        seen.add(function)
-        says = "Python decodes one file after the other here, in the process that trains"
-        yield sample_generators.SlowPart(
-            edits.node_start(event.node), edits.node_end(event.node), says, None, WORKERS_ADVICE
-        )
+        if (inner.turns or MIN_FILES_PER_BATCH) >= MIN_FILES_PER_BATCH:
+            seen.add(function)
+            says = "Python decodes one file after the other here, in the process that trains"
+            yield _python_spot(event.node, says, WORKERS_ADVICE)
 
 
 def single_threaded_generators(source: Source) -> Iterator[tuple[ast.Call, str]]:
@@ -94,30 +100,19 @@ def single_threaded_generators(source: Source) -> Iterator[tuple[ast.Call, str]]
         return
     fed = [e for e in interpreter.project_events(source) if e.name in FIT_METHODS and "workers" not in e.given.keywords]
     taken = {e.given.get(name, place).node for e in fed for name, place in (("x", 0), ("generator", None))} - {None}
-    for event in interpreter.file_events(source):
-        if (
-            event.name in FLOW_METHODS
-            and queries.is_keras_object(event.on, keras_names.GENERATOR_CLASS)
-            and isinstance(event.node, ast.Call)
-            and event.node in taken
-        ):
-            moving = event.on is not None and not MOVING_ARGUMENTS.isdisjoint(event.on.items)
-            if event.name in FILE_METHODS:
-                yield event.node, _finding_text("decodes and augments" if moving else "decodes")
-            elif moving:
-                yield event.node, _finding_text("augments")
+    for event in file_events(source):
+        if event.name not in FLOW_METHODS or event.node not in taken or not isinstance(event.node, ast.Call):
+            continue
+        if event.on is None or not queries.is_keras_object(event.on, keras_names.GENERATOR_CLASS):
+            continue
+        moving, reads = not MOVING_ARGUMENTS.isdisjoint(event.on.items), event.name in FILE_METHODS
+        does = " and ".join(["decodes"] * reads + ["augments"] * moving)
+        if does:
+            yield event.node, f"Python {does} every picture of this iterator, in one thread beside the training"
 
 
-def _finding_text(does: str) -> str:
-    return f"Python {does} every picture of this iterator, in one thread beside the training"
-
-
-def slow_parts(source: Source) -> Iterator[sample_generators.SlowPart]:
+def slow_functions(source: Source) -> Iterator[Spot]:
     """Find the first slow part of each input function."""
-    for call in call_index.index_of(source).called("from_generator"):
-        found = sample_generators.sample_generator(source, call)
-        if found is not None:
-            yield found
     seen: set[ast.AST] = set()
     for maker in input_functions.input_functions(source):
         if maker.function in seen:
@@ -125,21 +120,20 @@ def slow_parts(source: Source) -> Iterator[sample_generators.SlowPart]:
         seen.add(maker.function)
         slow = _nested_element_loop(source, maker) or _sample_comprehension(source, maker) or _slow_loop(source, maker)
         if slow is not None:
-            yield slow
+            yield _python_spot(*slow)
 
 
-def _nested_element_loop(source: Source, maker: input_functions.InputFunction) -> sample_generators.SlowPart | None:
+def _nested_element_loop(source: Source, maker: InputFunction) -> tuple[ast.For, str] | None:
     """Find nested loops over positions whose innermost body only computes with elements at these positions."""
-    for statement in whole_pipelines.reached_statements(source, maker.function):
-        for loop in syntax_tree.nodes_inside(statement, ast.For):
-            if any(isinstance(n, (ast.For, ast.While)) for s in loop.body for n in syntax_tree.walk(s)):
-                continue
-            nest = [loop, *(o for o in scope_names.enclosing_loops(source, loop) if isinstance(o, ast.For))]
-            known = [queries.loop_turns(source, o) for o in nest]
-            small = None not in known and prod(t for t in known if t is not None) < sample_loops.MIN_NESTED_TURNS
-            if len(nest) > 1 and not small and _counts_positions(loop) and _computes_at_positions(loop):
-                says = "Python goes through single numbers of the input in this loop, under the interpreter lock"
-                return sample_generators.SlowPart(edits.node_start(loop), edits.node_end(loop.iter), says)
+    statements = whole_pipelines.reached_statements(source, maker.function)
+    for loop in syntax_tree.nodes_inside(statements, ast.For):
+        nest = [loop, *(o for o in scope_names.enclosing_loops(source, loop) if isinstance(o, ast.For))]
+        if len(nest) < sample_loops.MIN_NESTED_LOOPS or syntax_tree.nodes_inside(loop.body, ast.For, ast.While):
+            continue
+        known = [queries.loop_turns(source, o) for o in nest]
+        small = None not in known and prod(t for t in known if t is not None) < sample_loops.MIN_NESTED_TURNS
+        if not small and _counts_positions(loop) and _computes_at_positions(loop):
+            return loop, "Python goes through single numbers of the input in this loop, under the interpreter lock"
     return None
 
 
@@ -163,73 +157,42 @@ def _computes_at_positions(loop: ast.For) -> bool:
     return found
 
 
-def _slow_loop(source: Source, maker: input_functions.InputFunction) -> sample_generators.SlowPart | None:
+def _slow_loop(source: Source, maker: InputFunction) -> tuple[ast.expr | ast.stmt, str] | None:
     """Find slow loops over the parts of a sample, or a slow function that a map runs for each sample."""
     found = sample_loops.slow_sample_loop(source, maker.function, maker.each)
     if found is not None:
-        head = (
-            found.loop.iter if isinstance(found.loop, ast.For) else found.loop
-        )  # a comprehension is reported as a whole
-        return sample_generators.SlowPart(edits.node_start(found.loop), edits.node_end(head), found.says)
+        return found.loop, found.says
     several = sample_loops.numpy_calls_per_sample(source, maker.function) if maker.single and maker.each else 0
     if several < sample_loops.MIN_NUMPY_CALLS:
         return None
-    says = f"Python calls NumPy {several} times for each sample, one sample after the other"
-    return sample_generators.SlowPart(edits.node_start(maker.given), edits.node_end(maker.given), says)
+    return maker.given, f"Python calls NumPy {several} times for each sample, one sample after the other"
 
 
-def _sample_comprehension(source: Source, maker: input_functions.InputFunction) -> sample_generators.SlowPart | None:
+def _sample_comprehension(source: Source, maker: InputFunction) -> tuple[ast.ListComp, str] | None:
     """Find ``[transform(v) for v in batch]`` of a function that calls NumPy many times per sample."""
-    if maker.single:
-        return None
-    for statement in whole_pipelines.reached_statements(source, maker.function):
-        for node in syntax_tree.walk(statement):
-            if not isinstance(node, ast.ListComp) or not isinstance(node.elt, ast.Call):
-                continue
-            made = node_lookup.function_named(source, node_lookup.called_name(node.elt), node)
-            if made is None or isinstance(made, FUNCTION_NODES[1]):
-                continue
-            inner = whole_pipelines.calls_in(whole_pipelines.reached_statements(source, made))
-            if any(node_lookup.called_name(c) in FILE_READERS for c in inner):
-                continue
-            ours = [c for c in inner if name_bindings.qualified_name(source, c.func).startswith("numpy.")]
-            if len(ours) >= sample_loops.MIN_NUMPY_CALLS:
-                says = f"{made.name}() calls NumPy {len(ours)} times for each sample, one sample after the other"
-                return sample_generators.SlowPart(edits.node_start(node), edits.node_end(node), says)
+    statements = whole_pipelines.reached_statements(source, maker.function) if not maker.single else []
+    for node in syntax_tree.nodes_inside(statements, ast.ListComp):
+        name = node_lookup.called_name(node.elt) if isinstance(node.elt, ast.Call) else ""
+        made = node_lookup.function_named(source, name, node) if name else None
+        calls = sample_loops.numpy_calls_per_sample(source, made) if made is not None else 0
+        if made is not None and calls >= sample_loops.MIN_NUMPY_CALLS:
+            return node, f"{made.name}() calls NumPy {calls} times for each sample, one sample after the other"
     return None
 
 
-def slow_input_parts(source: Source) -> Iterator[sample_generators.SlowPart]:
-    """Find slow Python in input code, and loops over the elements of each batch."""
-    known = list(slow_parts(source))
-    calls = {one.call for one in known}
-    whole: list[sample_generators.SlowPart] = []  # the text does not show which part of the work is slow
-    for each in sample_generators.sample_generators(source):
-        if each.call not in calls:
-            calls.add(each.call)
-            found = sample_generators.SlowPart(
-                edits.node_start(each.given), edits.node_end(each.given), each.says, each.call
-            )
-            (known if each.cut else whole).append(found)
-    yield from known
+def element_loops(source: Source) -> Iterator[tuple[Spot, tuple[int, int]]]:
+    """Find nested loops in input code, by the interpreter's events, each with the lines of its function."""
     seen: set[ast.AST | None] = set()
-    inner = False
     for event in file_events(source):
-        if event.name != "loop" or not event.producer:
+        if event.begun is None or not event.producer:
             continue
         inside, function = _loops_inside_input(event.loops), node_lookup.enclosing_function(source, event.node)
-        if function in seen or not inside or inside[-1] is not event.loops[-1]:
+        if function in seen or not inside or inside[-1] is not event.begun:
             continue
-        if len(inside) < MIN_NESTED_LOOPS[event.producer] and not _loops_over_rows(source, event, inside[-1]):
-            continue
-        seen.add(function)
-        low, high = (function.lineno, function.end_lineno or 0) if function is not None else (0, 0)
-        if not any(low <= one.start[0] <= high for one in known):
-            inner = True
-            says = "Python goes through each batch element by element"
-            yield sample_generators.SlowPart(edits.node_start(event.node), edits.node_end(event.node), says)
-    if not known and not inner:
-        yield from whole or sequential_decoding(source)
+        if len(inside) >= MIN_NESTED_LOOPS[event.producer] or _loops_over_rows(source, event, inside[-1]):
+            seen.add(function)
+            lines = (function.lineno, function.end_lineno or 0) if function is not None else (0, 0)
+            yield _python_spot(event.node, "Python goes through each batch element by element"), lines
 
 
 def _loops_over_rows(source: Source, event: Event, loop: Loop) -> bool:
@@ -246,9 +209,8 @@ def _loops_over_rows(source: Source, event: Event, loop: Loop) -> bool:
 def _loops_inside_input(loops: tuple[Loop, ...]) -> list[Loop]:
     """Return the loops inside the one that makes the input, without loops of few iterations."""
     made_by = max((i for i, one in enumerate(loops) if isinstance(one.node, ast.Call)), default=-1)
-    below = [
-        one for one in loops[made_by + 1 :] if not isinstance(one.node, ast.While)
-    ]  # while True repeats the whole input
+    # ``while True`` repeats the whole input.
+    below = [one for one in loops[made_by + 1 :] if not isinstance(one.node, ast.While)]
     return [one for one in below if (n := _visible_turns(one)) is None or n >= MIN_INPUT_LOOP_TURNS]
 
 

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
-from dataclasses import dataclass
 from math import prod
 
 from slowtrain.causes.input.python_input import input_functions
+from slowtrain.causes.input.python_input.fix import WHOLE_BATCHES
+from slowtrain.model import Effect, Prescription, Spot
 from slowtrain.script.evaluators import setting_origins
+from slowtrain.script.fixes.input import generator_edits
 from slowtrain.script.interpreter.domain.call_events import Event
-from slowtrain.script.interpreter.engine import queries
+from slowtrain.script.interpreter.engine import queries, step_loops
 from slowtrain.script.interpreter.engine.interpreter import file_events
-from slowtrain.script.lint_rules import dataset_stages
-from slowtrain.script.navigation import name_bindings, node_lookup, scope_names
+from slowtrain.script.lint_rules import dataset_stages, spots
+from slowtrain.script.navigation import call_index, name_bindings, node_lookup, scope_names
 from slowtrain.script.pipelines import dataset_chains, element_sizes, interpreted_datasets, whole_pipelines
 from slowtrain.script.text import edits, syntax_tree
 from slowtrain.script.text.source_file import Source
@@ -26,6 +27,10 @@ CUTTING_FUNCTIONS = frozenset(
 READING_FUNCTIONS = frozenset({"load", "fromfile", "loadtxt", "memmap"})
 MIN_NUMPY_CALLS = 2  # NumPy calls per sample, some microseconds each
 FILE_MAPPING_WORDS = ("memmap", "mmap_mode", "h5py")  # arrays that read a file when a row is taken
+ITERATING_BUILTINS = frozenset("range zip enumerate len list reversed sorted".split())
+MEMORY_NODES = (
+    ast.Constant, ast.List, ast.ListComp, ast.Dict, ast.DictComp, ast.BinOp, ast.UnaryOp, ast.Compare,
+)  # fmt: skip
 MIN_SAMPLES = 1000  # per epoch. At about 50 µs each, fewer take less than 0.1 s.
 ARRAY_FUNCTIONS = frozenset(
     "append extend range zip enumerate len min max int float tuple list dict islice get pop split".split()
@@ -40,49 +45,46 @@ KEEPING_METHODS = (
 )
 
 
-@dataclass(frozen=True)
-class SampleGenerator:
-    """A generator of single samples. ``cut``: it only slices arrays in memory."""
+def sample_generators(source: Source) -> tuple[list[Spot], list[Spot]]:
+    """Find each ``from_generator`` of single small samples that are batched afterwards.
 
-    call: ast.Call
-    given: ast.expr
-    says: str
-    cut: bool
-
-
-@dataclass(frozen=True)
-class SlowPart:
-    """Slow Python between ``start`` and ``end``. ``call``: its ``from_generator``, if any.
-
-    ``instead``: the advice if there is no generator.
+    First those that only cut arrays in memory, then those that make each sample.
     """
-
-    start: tuple[int, int]
-    end: tuple[int, int]
-    says: str
-    call: ast.Call | None = None
-    instead: str = "replace the loop over elements by array code or TensorFlow ops"
-
-
-def sample_generators(source: Source) -> Iterator[SampleGenerator]:
-    """Find each ``from_generator`` of single small samples that are batched afterwards."""
-    if "from_generator" not in source.text or any(word in source.text for word in FILE_MAPPING_WORDS):
-        return
-    for one in interpreted_datasets.datasets_of(source):
-        made, call = one.stages[0], interpreted_datasets.stage_call(source, one.stages[0])
-        if made.name != "from_generator" or call is None or "cache" in one.names or not _gives_single_samples(one):
+    cut: dict[ast.Call, Spot] = {}
+    made: dict[ast.Call, Spot] = {}
+    for call in call_index.index_of(source).called("from_generator"):
+        says = _cutting_text(source, call)
+        if says is not None:
+            cut[call] = _generator_spot(source, call, says)
+    mapped = any(word in source.text for word in FILE_MAPPING_WORDS)
+    for one in interpreted_datasets.datasets_of(source) if "from_generator" in source.text and not mapped else ():
+        call = interpreted_datasets.stage_call(source, one.stages[0])
+        if call is None or call in cut or call in made or one.names[0] != "from_generator" or "cache" in one.names:
             continue
         inside = [e for e in file_events(source) if e.producer == "generator" and any(p.node is call for p in e.loops)]
-        if not inside or _has_few_samples(inside, call) or not _has_small_samples(one):
+        if (
+            not inside
+            or not _gives_single_samples(one)
+            or _has_few_samples(inside, call)
+            or not _has_small_samples(one)
+        ):
             continue
-        given = next((k.value for k in call.keywords if k.arg == "generator"), call.args[0] if call.args else call)
         said = next(interpreted_datasets.element_leaves(one.stages[0].after)).name == "said"
-        if all(_is_cutting_call(e) for e in inside) and not said:  # the source of a declared element is unknown
+        if all(map(_is_cutting_call, inside)) and not said:  # the source of a declared element is unknown
             says = "this generator hands over one sample at a time out of arrays that are in memory"
-            yield SampleGenerator(call, given, says, cut=True)
+            cut[call] = _generator_spot(source, call, says)
         elif not said or len({e.node for e in inside if _is_numpy_work(e)}) >= MIN_NUMPY_CALLS:
             says = "Python makes one small sample after the other, and hands over each by itself"
-            yield SampleGenerator(call, given, says, cut=False)
+            made[call] = _generator_spot(source, call, says)
+    return list(cut.values()), list(made.values())
+
+
+def _generator_spot(source: Source, call: ast.Call, says: str) -> Spot:
+    given = node_lookup.argument_value(call, "generator", 0) or call
+    edited = tuple(generator_edits.use_tensor_slices(source, edits.node_end(call.func)[0]))
+    exact = not step_loops.fits_several_epochs(source)  # see dataset_caches.is_asked_beyond_end
+    effect = Effect.EXACT if exact else Effect.EQUIVALENT
+    return spots.node_spot(given, says, Prescription("edit", effect, WHOLE_BATCHES, edits=edited))
 
 
 def _gives_single_samples(one: interpreted_datasets.ConsumedDataset) -> bool:
@@ -121,12 +123,12 @@ def _has_small_samples(one: interpreted_datasets.ConsumedDataset) -> bool:
     return count is not None and bool(first.shape) and dataset_stages.MIN_NUMBERS <= count <= dataset_stages.MAX_NUMBERS
 
 
-def sample_generator(source: Source, call: ast.Call) -> SlowPart | None:
-    """Find a generator that slices single samples from memory, which are batched afterwards."""
+def _cutting_text(source: Source, call: ast.Call) -> str | None:
+    """Return what a generator does that slices single samples from memory, which are batched afterwards."""
     given = node_lookup.argument_value(call, "generator", 0)
     made = input_functions.called_function(source, given, call) if dataset_chains.makes_dataset(source, call) else None
     several = whole_pipelines.pipelines_with(source, call)
-    if given is None or not isinstance(made, ast.FunctionDef) or not several:
+    if not isinstance(made, ast.FunctionDef) or not several:
         return None
     if any("cache" in f.names or not whole_pipelines.is_element_wise(f, call) for f in several):
         return None
@@ -134,15 +136,11 @@ def sample_generator(source: Source, call: ast.Call) -> SlowPart | None:
         return None
     statements = whole_pipelines.reached_statements(source, made)
     yields = syntax_tree.nodes_inside(statements, ast.Yield)
-    if (
-        not yields
-        or not all(scope_names.enclosing_loops(source, y) for y in yields)
-        or not _reads_memory_only(source, made, statements)
-    ):
+    looped = bool(yields) and all(scope_names.enclosing_loops(source, one) for one in yields)
+    if not looped or not _reads_memory_only(source, made, statements):
         return None
     name = f"{made.name}()" if isinstance(given, (ast.Name, ast.Lambda)) else "this generator"
-    says = f"{name} hands over one sample at a time out of data that is in memory"
-    return SlowPart(edits.node_start(given), edits.node_end(given), says, call)
+    return f"{name} hands over one sample at a time out of data that is in memory"
 
 
 def _reads_memory_only(source: Source, made: ast.FunctionDef, statements: list[ast.AST]) -> bool:
@@ -152,47 +150,41 @@ def _reads_memory_only(source: Source, made: ast.FunctionDef, statements: list[a
         known = node_lookup.function_named(source, name, call) is not None or whole.startswith("numpy.random.")
         if not known and name not in KEEPING_METHODS:
             return False
+    names: set[str] = set()
     for node in (n for s in statements for n in syntax_tree.walk(s)):
-        over = node.iter if isinstance(node, ast.For) else None
-        names = {n.id for n in syntax_tree.nodes_inside(over, ast.Name)} if over is not None else set()
-        if isinstance(node, ast.Subscript) and isinstance(node.value, ast.Name):
-            names = {node.value.id}
-        if isinstance(node, ast.Subscript) and isinstance(node.value, ast.Attribute):
-            held = setting_origins.written_value(source, node.value)
-            if held is None or not _is_memory_value(source, held):
-                return False
-        for name in names:
-            if not _is_memory_name(source, name, made):
-                return False
-    return True
+        match node:
+            case ast.For(iter=over):
+                names |= {n.id for n in syntax_tree.nodes_inside(over, ast.Name)}
+            case ast.Subscript(value=ast.Name(id=name)):
+                names.add(name)
+            case ast.Subscript(value=ast.Attribute() as attribute):
+                held = setting_origins.written_value(source, attribute)
+                if held is None or not _is_memory_value(source, held):
+                    return False
+    return all(_is_memory_name(source, name, made) for name in names)
 
 
 def _is_memory_name(source: Source, name: str, made: ast.FunctionDef) -> bool:
     """Whether a name that a generator reads is local, a number, or data created in this file."""
     inner = (g.target for n in syntax_tree.walk(made) for g in getattr(n, "generators", ()))
     own = scope_names.bound_names(made.body) | {n.id for n in syntax_tree.nodes_inside(inner, ast.Name)}
-    if name in own or name in ("range", "zip", "enumerate", "len", "list", "reversed", "sorted", "np", "numpy"):
+    if name in own or name in ITERATING_BUILTINS or name in scope_names.import_aliases(source):
         return True
-    if name in scope_names.parameter_names(made) or name in scope_names.import_aliases(source):
-        return name in scope_names.import_aliases(source)
     binders = scope_names.binding_statements(source, name, source.tree)
     given = [b.value for b in binders if isinstance(b, ast.Assign)]
-    return bool(given) and len(given) == len(binders) and all(_is_memory_value(source, v) for v in given)
+    known = name not in scope_names.parameter_names(made) and 0 < len(given) == len(binders)
+    return known and all(_is_memory_value(source, v) for v in given)
 
 
 def _is_memory_value(source: Source, value: ast.expr) -> bool:
     """Whether a value is a number, a list, or an array that NumPy creates in memory."""
-    if isinstance(value, (ast.Constant, ast.List, ast.ListComp, ast.Dict, ast.DictComp)):
-        return True
-    if isinstance(value, ast.Tuple):
-        return all(_is_memory_value(source, e) for e in value.elts)
-    if isinstance(value, (ast.BinOp, ast.UnaryOp, ast.Compare)):
-        return True
-    if not isinstance(value, ast.Call):
-        return False
-    whole = name_bindings.qualified_name(source, value.func)
-    if whole.startswith("numpy."):
-        return whole.rpartition(".")[2] not in ("load", "memmap", "open_memmap")
-    return node_lookup.called_name(value) in ("len", "load_data", "list", "astype", "tolist") or (
-        queries.shape_at(source, value) is not None
-    )
+    match value:
+        case ast.Tuple(elts=elts):
+            return all(_is_memory_value(source, e) for e in elts)
+        case ast.Call(func=func):
+            whole = name_bindings.qualified_name(source, func)
+            if whole.startswith("numpy."):
+                return whole.rpartition(".")[2] not in ("load", "memmap", "open_memmap")
+            made = node_lookup.called_name(value) in ("len", "load_data", "list", "astype", "tolist")
+            return made or queries.shape_at(source, value) is not None
+    return isinstance(value, MEMORY_NODES)
