@@ -34,22 +34,16 @@ RANGE_FUNCTIONS = frozenset({"range", "trange"})
 
 def find_spots(source: Source) -> Iterable[Spot]:
     """Steps counted in samples, and data sets that repeat themselves for the epochs of ``fit``."""
-    counted, twice = (
-        tuple(sample_counts.steps_in_samples(source)),
-        tuple(doubly_repeated_datasets(source)),
-    )
-    for node, says in () if counted or twice else miscounted_epochs(source):
-        batches = "count batches: steps_per_epoch = samples // batch_size, and one pass over the data set in an epoch"
-        cure = Prescription("edit", Effect.CHANGES_TRAINING, batches)
-        yield spots.node_spot(node, says, cure)
-    for call, given, says in counted:
+    known = []
+    for call, given, says in sample_counts.steps_in_samples(source):
         changed = tuple(keras_calls.count_steps_in_batches(source, call.lineno))
         cure = Prescription("edit", Effect.CHANGES_TRAINING, COUNT_BATCHES, edits=changed)
-        yield spots.node_spot(given, says, cure)
-    for call, says in twice:
+        known.append(spots.node_spot(given, says, cure))
+    for call, says in doubly_repeated_datasets(source):
         changed = tuple(keras_calls.remove_repeat(source, edits.node_end(call.func)[0]))
         cure = Prescription("edit", Effect.CHANGES_TRAINING, REMOVE_REPEAT, edits=changed)
-        yield spots.operation_spot(call, says, cure)
+        known.append(spots.operation_spot(call, says, cure))
+    yield from known or miscounted_epochs(source)
 
 
 def doubly_repeated_datasets(source: Source) -> Iterator[tuple[ast.Call, str]]:
@@ -59,11 +53,8 @@ def doubly_repeated_datasets(source: Source) -> Iterator[tuple[ast.Call, str]]:
     for call in repeats:
         count = node_lookup.argument_value(call, "count", 0)
         for data, place, epochs in passes if count is not None else ():
-            if (
-                count is not None
-                and _is_same_count(source, count, epochs)
-                and _is_repeated_dataset(source, call, data, place)
-            ):
+            same = count is not None and _is_same_count(source, count, epochs)
+            if count is not None and same and _is_repeated_dataset(source, call, data, place):
                 what = "of fit()" if isinstance(place, ast.Call) else "of the loop around"
                 yield call, f"the data set repeats itself {ast.unparse(count)} times in each epoch {what}"
                 break
@@ -72,22 +63,19 @@ def doubly_repeated_datasets(source: Source) -> Iterator[tuple[ast.Call, str]]:
 def _repeated_passes(source: Source) -> Iterator[tuple[ast.expr, ast.Call | ast.For, ast.expr]]:
     """Yield the data that is iterated completely several times, the place, and the expression of the count."""
     for fit in call_index.index_of(source).called("fit"):
-        epochs, data = node_lookup.argument_value(fit, "epochs", 3), node_lookup.argument_value(fit, "x", 0)
-        if epochs is None or queries.int_at(source, epochs) == 1:
-            continue
-        if data is not None and node_lookup.argument_value(fit, "steps_per_epoch") is None:
-            yield data, fit, epochs
-        held = node_lookup.argument_value(fit, "validation_data")
-        if held is not None and node_lookup.argument_value(fit, "validation_steps") is None:
-            yield held, fit, epochs
+        epochs = node_lookup.argument_value(fit, "epochs", 3)
+        for name, steps in (("x", "steps_per_epoch"), ("validation_data", "validation_steps")):
+            data = node_lookup.argument_value(fit, name, 0 if name == "x" else None)
+            if epochs is None or data is None or queries.int_at(source, epochs) == 1:
+                continue
+            if node_lookup.argument_value(fit, steps) is None:
+                yield data, fit, epochs
     for loop in call_index.nodes_of_class(source, ast.For):
         outer = scope_names.enclosing_loops(source, loop)
         over = outer[0].iter if outer and isinstance(outer[0], ast.For) else None
-        if not isinstance(over, ast.Call) or node_lookup.called_name(over) not in RANGE_FUNCTIONS:
+        if not isinstance(over, ast.Call) or node_lookup.called_name(over) not in RANGE_FUNCTIONS or not over.args:
             continue
-        if over.args and not any(
-            isinstance(n, (ast.Break, ast.Return)) for s in loop.body for n in scope_names.nodes_in_scope(s)
-        ):
+        if not any(isinstance(n, (ast.Break, ast.Return)) for n in scope_names.nodes_in_scope(list(loop.body))):
             yield loop.iter, loop, over.args[-1 if len(over.args) < 3 else 1]
 
 
@@ -109,30 +97,28 @@ def _is_same_count(source: Source, count: ast.expr, epochs: ast.expr) -> bool:
     return known is not None and known > 1 and known == queries.int_at(source, epochs)
 
 
-def _epoch_names(node: ast.expr | None) -> set[str]:
+def _epoch_names(node: ast.expr) -> set[str]:
     """Return names in an expression that count epochs."""
-    parts = list(syntax_tree.walk(node)) if node is not None else []
-    words = {n.id if isinstance(n, ast.Name) else n.attr for n in parts if isinstance(n, (ast.Name, ast.Attribute))}
-    keys = [n.slice.value for n in parts if isinstance(n, ast.Subscript) and isinstance(n.slice, ast.Constant)]
-    return {w for w in words | {k for k in keys if isinstance(k, str)} if EPOCH_NAME.search(w)}
+    found: set[str] = set()
+    for part in syntax_tree.walk(node):
+        match part:
+            case ast.Name(id=name) | ast.Attribute(attr=name) | ast.Subscript(slice=ast.Constant(value=str(name))):
+                found.add(name)
+    return {name for name in found if EPOCH_NAME.search(name)}
 
 
 def _is_repeated_dataset(source: Source, repeat: ast.Call, data: ast.expr | None, place: ast.AST) -> bool:
     """Whether the repeated data set is the one iterated at ``place``."""
     for _ in range(sample_counts.MAX_DEPTH):
-        if isinstance(data, ast.Name):
-            data = dataset_chains.last_assignment(source, data, place) or dataset_chains.parameter_argument(
-                source, data
-            )
-            place = data if data is not None else place
-        elif isinstance(data, ast.Attribute):
-            data = setting_origins.written_value(source, data)
-        elif (
-            isinstance(data, ast.Call)
-            and node_lookup.called_name(data) in training_pipelines.TRANSPARENT_CALLS
-            and data.args
-        ):
-            data = data.args[0]
+        match data:
+            case ast.Name():
+                last = dataset_chains.last_assignment(source, data, place)
+                data = last or dataset_chains.parameter_argument(source, data)
+                place = data or place
+            case ast.Attribute():
+                data = setting_origins.written_value(source, data)
+            case ast.Call(args=[first, *_]) if node_lookup.called_name(data) in training_pipelines.TRANSPARENT_CALLS:
+                data = first
     if not isinstance(data, ast.Call):
         return False
     flow = dataset_chains.upstream_chain(source, data)
@@ -154,12 +140,12 @@ def _repeating_function(source: Source, repeat: ast.Call, data: ast.Call) -> tup
 
 def _is_left_out(source: Source, repeat: ast.Call, made: ast.FunctionDef, call: ast.Call) -> bool:
     """Whether it is under ``if training:`` and this call does not pass True."""
-    test = node_lookup.enclosing_node(source, repeat, ast.If, ast.IfExp)
-    if test is None:
-        return False
-    asked = test.test if isinstance(test, (ast.If, ast.IfExp)) else None
-    given = call_arguments.argument_in(made, call, asked.id) if isinstance(asked, ast.Name) else None
-    given = given or (class_members.parameter_defaults(made).get(asked.id) if isinstance(asked, ast.Name) else None)
+    given = None
+    match node_lookup.enclosing_node(source, repeat, ast.If, ast.IfExp):
+        case None:
+            return False
+        case ast.If(test=ast.Name(id=name)) | ast.IfExp(test=ast.Name(id=name)):
+            given = call_arguments.argument_in(made, call, name) or class_members.parameter_defaults(made).get(name)
     return not (isinstance(given, ast.Constant) and given.value is True)
 
 
@@ -175,24 +161,32 @@ def _counts_dataset_rows(source: Source, event: Event, steps: Value, data: Value
     return any(one is other for one in counted for other in cut)
 
 
-def miscounted_epochs(source: Source) -> Iterator[tuple[ast.expr, str]]:
-    """Find steps per epoch counted in samples, and data sets that repeat for the epochs of ``fit``."""
+def miscounted_epochs(source: Source) -> Iterator[Spot]:
+    """Find steps per epoch counted in samples, and data sets that repeat for the epochs of ``fit``, by events."""
+    batches = "count batches: steps_per_epoch = samples // batch_size, and one pass over the data set in an epoch"
     for event in file_events(source):
-        data, given = event.given.get("x", 0), event.given
-        if event.name != ".fit" or data.kind != "dataset" or not isinstance(data.data, dict):
-            continue
-        steps, epochs = given.get("steps_per_epoch"), given.get("epochs", 3).known
-        rows, batch, repeated = (data.data.get(name) for name in ("rows", "batch", "repeated"))
-        if steps.kind == "number" and steps.known == rows and rows and batch and batch > 1:
-            yield event.node, f"steps_per_epoch counts {rows:,} samples; a step takes {batch} of them"
-        elif batch and batch > 1 and _counts_dataset_rows(source, event, steps, data):
-            yield event.node, f"steps_per_epoch counts samples; a step takes {batch} of them"
-        elif rows and batch and isinstance(steps.known, int) and smaller_batch_size(steps.known, rows, batch):
-            given_as = (
-                node_lookup.argument_value(event.node, "steps_per_epoch") if isinstance(event.node, ast.Call) else None
-            )
-            if is_quotient(source, given_as):
-                says = f"an epoch takes {steps.known * batch:,} of {rows:,} samples: steps_per_epoch counts other"
-                yield event.node, f"{says} batches than the {batch} samples of a step"
-        elif "steps_per_epoch" not in given.keywords and repeated and repeated > 1 and repeated == epochs:
-            yield event.node, f"the data set repeats itself {repeated} times in each epoch of fit()"
+        says = _miscount_text(source, event) if event.name == ".fit" else None
+        if says is not None:
+            yield spots.node_spot(event.node, says, Prescription("edit", Effect.CHANGES_TRAINING, batches))
+
+
+def _miscount_text(source: Source, event: Event) -> str | None:
+    data, given = event.given.get("x", 0), event.given
+    if data.kind != "dataset" or not isinstance(data.data, dict):
+        return None
+    steps, epochs = given.get("steps_per_epoch"), given.get("epochs", 3).known
+    rows, batch, repeated = (data.data.get(name) for name in ("rows", "batch", "repeated"))
+    if "steps_per_epoch" not in given.keywords:
+        twice = repeated and repeated > 1 and repeated == epochs
+        return f"the data set repeats itself {repeated} times in each epoch of fit()" if twice else None
+    if batch and batch > 1 and steps.kind == "number" and rows and steps.known == rows:
+        return f"steps_per_epoch counts {rows:,} samples; a step takes {batch} of them"
+    if batch and batch > 1 and _counts_dataset_rows(source, event, steps, data):
+        return f"steps_per_epoch counts samples; a step takes {batch} of them"
+    if not rows or not batch or not isinstance(steps.known, int) or not isinstance(event.node, ast.Call):
+        return None
+    written = node_lookup.argument_value(event.node, "steps_per_epoch")
+    if not smaller_batch_size(steps.known, rows, batch) or not is_quotient(source, written):
+        return None
+    says = f"an epoch takes {steps.known * batch:,} of {rows:,} samples: steps_per_epoch counts other"
+    return f"{says} batches than the {batch} samples of a step"

@@ -27,54 +27,50 @@ KERAS_FIT_ARGUMENTS = frozenset(
     {"epochs", "batch_size", "validation_data"}
 )  # arguments that ``fit`` of other libraries lacks
 MAX_LITTLE_FIT_STEPS = 4  # of one call of fit, whose fixed cost is that of a dozen steps
+MODEL_KINDS = ("keras", "object")
 MAX_PREDICT_ROWS = 256
 
 
 def find_spots(source: Source) -> Iterable[Spot]:
     """Calls of ``predict`` for a few rows, or of ``fit`` for one step, in a loop."""
-    known = list(little_calls(source))
-    seen = {call for call, _, _ in known}
-    for call in dict.fromkeys(one for one in small_predict_calls(source) if one not in seen):
-        says = "predict() is called for few rows in each iteration of a loop, and each call has a fixed cost"
-        yield spots.operation_spot(call, says, Prescription("edit", Effect.EQUIVALENT, CALL_MODEL))
-    for call, says, changed in known:
-        words = PREDICT_ON_BATCH if changed else CALL_MODEL
-        words = TRAIN_ON_BATCH if node_lookup.called_name(call) == "fit" else words
-        cure = Prescription("edit", Effect.EQUIVALENT, words, edits=changed)
-        yield spots.operation_spot(call, says, cure)
+    yield from spots.distinct_spots((*small_predicts(source), *small_fits(source), *reached_predicts(source)))
 
 
-def little_calls(source: Source) -> Iterator[tuple[ast.Call, str, tuple[Edit, ...]]]:
-    """Find calls in a loop of ``predict`` with few rows or ``fit`` for one step, with a description and edits."""
+def _call_spot(call: ast.Call, says: str, cure: str, changed: Iterable[Edit] = ()) -> Spot:
+    return spots.operation_spot(call, says, Prescription("edit", Effect.EQUIVALENT, cure, edits=tuple(changed)))
+
+
+def small_predicts(source: Source) -> Iterator[Spot]:
+    """Find calls of ``predict`` in a loop with few rows, by the text."""
     for call in call_index.index_of(source).called("predict"):
-        if not isinstance(call.func, ast.Attribute) or not _is_in_loop(source, call):
+        if not isinstance(call.func, ast.Attribute) or not _is_keras_predict(source, call, call.func.value):
             continue
-        found = sample_counts.given_rows(source, node_lookup.argument_value(call, "x", 0)) or (
-            1 if _reads_first_row(source, call) else None
-        )
-        if found is None or found > MAX_LITTLE_ROWS or not _is_keras_predict(source, call):
-            continue
-        says = f"predict() in a loop is given {found} row{'s' * (found > 1)} at a time"
-        yield call, says, tuple(keras_calls.use_predict_on_batch(source, call.lineno))
+        rows = sample_counts.given_rows(source, node_lookup.argument_value(call, "x", 0))
+        rows = rows or (1 if _reads_first_row(source, call) else MAX_LITTLE_ROWS + 1)
+        if rows <= MAX_LITTLE_ROWS and queries.repeating_loop(source, call, MIN_LOOP_CALLS) is not None:
+            changed = tuple(keras_calls.use_predict_on_batch(source, call.lineno))
+            says = f"predict() in a loop is given {rows} row{'s' * (rows > 1)} at a time"
+            yield _call_spot(call, says, PREDICT_ON_BATCH if changed else CALL_MODEL, changed)
+
+
+def small_fits(source: Source) -> Iterator[Spot]:
+    """Find calls of ``fit`` in a loop for one step, or a few."""
     for call in call_index.index_of(source).called("fit"):
-        if not _is_in_loop(source, call):
-            continue
-        found, size = (
-            sample_counts.given_rows(source, node_lookup.argument_value(call, "x", 0)),
-            node_lookup.argument_value(call, "batch_size", 2),
-        )
-        batch = 32 if size is None else queries.int_at(source, size)
+        data, size = node_lookup.argument_value(call, "x", 0), node_lookup.argument_value(call, "batch_size", 2)
         epochs = node_lookup.argument_value(call, "epochs", 3)
-        once = epochs is None or queries.int_at(source, epochs) == 1
-        whole = size is not None and _is_length_of(size, node_lookup.argument_value(call, "x", 0))
-        steps = 1 if whole else ceil(found / batch) if found and batch else None
-        if steps is None or steps > MAX_LITTLE_FIT_STEPS or not once or not isinstance(call.func, ast.Attribute):
+        if (epochs is not None and queries.int_at(source, epochs) != 1) or not isinstance(call.func, ast.Attribute):
             continue
-        if not _is_model_rebound(source, call):
-            changed = tuple(keras_calls.use_train_on_batch(source, call.lineno)) if steps == 1 else ()
-            rows = f"{found} rows" if found else "one batch"
+        if queries.repeating_loop(source, call, MIN_LOOP_CALLS) is None or _is_model_rebound(source, call.func):
+            continue
+        rows = sample_counts.given_rows(source, data)
+        batch = sample_counts.DEFAULT_BATCH_SIZE if size is None else queries.int_at(source, size)
+        whole = size is not None and data is not None and _is_length_of(size, data)
+        steps = 1 if whole else ceil(rows / batch) if rows and batch else MAX_LITTLE_FIT_STEPS + 1
+        if steps <= MAX_LITTLE_FIT_STEPS:
+            changed = keras_calls.use_train_on_batch(source, call.lineno) if steps == 1 else ()
+            given = f"{rows} rows" if rows else "one batch"
             taken = f"{steps} steps" if steps > 1 else "one step"
-            yield call, f"fit() in a loop is given {rows} at a time, {taken}", changed
+            yield _call_spot(call, f"fit() in a loop is given {given} at a time, {taken}", TRAIN_ON_BATCH, changed)
 
 
 def _reads_first_row(source: Source, call: ast.Call) -> bool:
@@ -95,26 +91,18 @@ def _has_one_output(source: Source) -> bool:
     return bool(built or call_index.index_of(source).called("Sequential"))
 
 
-def _is_length_of(size: ast.expr, data: ast.expr | None) -> bool:
+def _is_length_of(size: ast.expr, data: ast.expr) -> bool:
     """Whether ``size`` is ``len(x)`` or ``x.shape[0]`` of the same ``x``."""
-    if isinstance(size, ast.Call) and node_lookup.called_name(size) == "len" and len(size.args) == 1:
-        return data is not None and ast.dump(size.args[0]) == ast.dump(data)
-    rows = isinstance(size, ast.Subscript) and isinstance(size.value, ast.Attribute) and size.value.attr == "shape"
-    return rows and data is not None and ast.dump(size.value.value) == ast.dump(data)  # type: ignore[attr-defined]
+    match size:
+        case ast.Call(func=ast.Name(id="len"), args=[of]) | ast.Subscript(value=ast.Attribute(value=of, attr="shape")):
+            return ast.dump(of) == ast.dump(data)
+    return False
 
 
-def _is_in_loop(source: Source, call: ast.Call) -> bool:
-    """Whether a loop contains the call, or a call of its function."""
-    return queries.repeating_loop(source, call, MIN_LOOP_CALLS) is not None
-
-
-def _is_keras_predict(source: Source, call: ast.Call) -> bool:
+def _is_keras_predict(source: Source, call: ast.Call, owner: ast.expr) -> bool:
     """Whether ``predict`` belongs to a Keras model, by its arguments, other calls of the object, or its origin."""
-    if not isinstance(call.func, ast.Attribute):
-        return False
     if any(k.arg in KERAS_PREDICT_ARGUMENTS for k in call.keywords):
         return True
-    owner = call.func.value
     if any(_shows_keras_model(other, owner) for other in call_index.index_of(source).called(*KERAS_METHODS, "fit")):
         return True
     made = name_bindings.single_assignment(source, owner) if isinstance(owner, ast.Name) else None
@@ -129,27 +117,27 @@ def _shows_keras_model(call: ast.Call, owner: ast.expr) -> bool:
     return call.func.attr in KERAS_METHODS or any(k.arg in KERAS_FIT_ARGUMENTS for k in call.keywords)
 
 
-def _is_model_rebound(source: Source, call: ast.Call) -> bool:
+def _is_model_rebound(source: Source, fit: ast.Attribute) -> bool:
     """Whether the loop around ``fit`` rebinds the model in each iteration."""
-    assert isinstance(call.func, ast.Attribute)
-    name = scope_names.dotted_name(call.func.value).partition(".")[0]
-    return not name or any(name in scope_names.bound_names(loop) for loop in scope_names.enclosing_loops(source, call))
+    name = scope_names.dotted_name(fit.value).partition(".")[0]
+    return not name or any(name in scope_names.bound_names(loop) for loop in scope_names.enclosing_loops(source, fit))
 
 
-def small_predict_calls(source: Source) -> Iterator[ast.Call]:
-    """Find calls of ``predict`` with few rows in each of many iterations."""
+def reached_predicts(source: Source) -> Iterator[Spot]:
+    """Find calls of ``predict`` with few rows in each of many iterations, by the interpreter's events."""
     for event in file_events(source) if ".predict" in source.text else ():
-        if event.name != ".predict" or not isinstance(event.node, ast.Call) or event.on is None:
+        call, on = event.node, event.on
+        if event.name != ".predict" or not isinstance(call, ast.Call) or on is None or on.kind not in MODEL_KINDS:
             continue
-        rows = event.given.get("x", 0).shape
-        many = (
-            prod(one.turns or 1 for one in event.regular_loops(graph_code.MIN_BUILDS)) >= graph_code.MIN_UNROLLED_TURNS
-        )
-        many |= step_loops.step_loop_of(source, event) is not None  # as many calls as steps
-        if rows and rows[0] is not None:
-            few = rows[0] <= MAX_PREDICT_ROWS
+        times = prod(one.turns or 1 for one in event.regular_loops(graph_code.MIN_BUILDS))
+        # As many calls as steps are many.
+        many = times >= graph_code.MIN_UNROLLED_TURNS or step_loops.step_loop_of(source, event) is not None
+        shape = event.given.get("x", 0).shape
+        if shape and shape[0] is not None:
+            few = shape[0] <= MAX_PREDICT_ROWS
         else:  # a batch size above the default of Keras means more rows
-            batch = queries.int_at(source, node_lookup.argument_value(event.node, "batch_size", 1))
+            batch = queries.int_at(source, node_lookup.argument_value(call, "batch_size", 1))
             few = (batch is None or batch <= MAX_PREDICT_ROWS) and not step_loops.is_between_epochs(source, event)
-        if many and event.on.kind in ("keras", "object") and few:
-            yield event.node
+        if many and few:
+            says = "predict() is called for few rows in each iteration of a loop, and each call has a fixed cost"
+            yield _call_spot(call, says, CALL_MODEL)
