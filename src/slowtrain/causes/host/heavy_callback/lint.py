@@ -80,8 +80,14 @@ def _way_from_hook(source: Source, event: Event) -> list[ast.AST]:
     kinds = (ast.Lambda, *FUNCTION_NODES)
     way = [node_lookup.enclosing_node(file, node, *kinds) or file.tree for node, file in nodes[fit + 1 :]]
     test = node_lookup.enclosing_node(nodes[fit + 1][1], nodes[fit + 1][0], ast.If)
-    counter = {*scope_names.parameter_names(way[0])[:2]} - {"self"}
-    return [] if isinstance(test, ast.If) and scope_names.read_names(test.test) & counter else way
+    return [] if isinstance(test, ast.If) and _begins_late(test.test, way[0]) else way
+
+
+def _begins_late(test: ast.expr, hook: ast.AST) -> bool:
+    """``if batch > 100``, unlike ``if batch % 5 == 0``."""
+    counter = {*scope_names.parameter_names(hook)[:2]} - {"self"}
+    periodic = any(isinstance(n.op, ast.Mod) for n in syntax_tree.nodes_inside(test, ast.BinOp))
+    return not periodic and bool(scope_names.read_names(test) & counter)
 
 
 def _method_spot(source: Source, kind: ast.ClassDef, hook: ast.FunctionDef, what: str) -> Spot:
