@@ -11,7 +11,7 @@ from slowtrain.script.fixes.models import keras_calls
 from slowtrain.script.interpreter.domain import operators
 from slowtrain.script.interpreter.domain.abstract_values import Value
 from slowtrain.script.interpreter.domain.call_events import Event
-from slowtrain.script.interpreter.engine import queries, step_loops
+from slowtrain.script.interpreter.engine import interpreter, queries, step_loops
 from slowtrain.script.interpreter.engine.interpreter import file_events
 from slowtrain.script.lint_rules import sample_counts, spots, step_code
 from slowtrain.script.navigation import call_index, node_lookup
@@ -142,7 +142,7 @@ def long_fit_validations(source: Source) -> Iterator[Spot]:
         written = node_lookup.argument_value(call, "validation_data") if call is not None else None
         rows, batch = _epoch_samples(source, event)
         first = written.elts[0] if isinstance(written, ast.Tuple) and written.elts else None
-        other = _pass_samples(held) or sample_counts.given_rows(source, first)
+        other = _pass_samples(held) or _written_rows(source, first)
         if not rows or not other or (other <= rows and rows > (batch or 0)):
             continue
         what = f"{rows:,} samples" + (f", {ceil(rows / batch):,} step{'s' * (rows > batch)}" if batch else "")
@@ -160,10 +160,16 @@ def _epoch_samples(source: Source, event: Event) -> tuple[int | None, int | None
     if "steps_per_epoch" in given.keywords:
         return (steps.known * batch if isinstance(steps.known, int) and batch and known else None), batch
     written = node_lookup.argument_value(event.node, "x", 0) if isinstance(event.node, ast.Call) else None
-    return _pass_samples(data) or sample_counts.given_rows(source, written), batch
+    return _pass_samples(data) or _written_rows(source, written), batch
 
 
 def _array_batch_size(event: Event) -> int | None:
     size = event.given.get("batch_size", 2)
     absent = size.kind in ("unknown", "none") and "batch_size" not in event.given.keywords
     return sample_counts.DEFAULT_BATCH_SIZE if absent else size.known if isinstance(size.known, int) else None
+
+
+def _written_rows(source: Source, node: ast.expr | None) -> int | None:
+    """Return the rows of an array by the expression that gives it; None for several inputs of unknown arrays."""
+    several = node is not None and interpreter.value_at(source, node).kind in ("list", "tuple", "dict")
+    return None if several else sample_counts.given_rows(source, node)
