@@ -12,7 +12,6 @@ from slowtrain.script.interpreter.domain.abstract_values import Value
 from slowtrain.script.interpreter.domain.call_events import Event
 from slowtrain.script.interpreter.engine import queries
 from slowtrain.script.navigation import call_index, class_members, name_bindings, node_lookup, scope_names
-from slowtrain.script.pipelines import dataset_chains
 from slowtrain.script.text.source_file import Source
 
 DEFAULT_BATCH_SIZE = 32  # the default of Keras
@@ -131,31 +130,11 @@ def given_rows(source: Source, data: ast.expr | None) -> int | None:
     """Return the samples of an argument; of several inputs, ``[a, b]``, those of the first."""
     written = data
     if isinstance(data, ast.Name):
-        stores = [
-            s
-            for s in name_bindings.bindings_of(name_bindings.binding_scope(source, data, data.id), data.id)
-            if isinstance(s, ast.expr)
-        ]
+        bound = name_bindings.bindings_of(name_bindings.binding_scope(source, data, data.id), data.id)
+        stores = [one for one in bound if isinstance(one, ast.expr)]
         written = name_bindings.assigned_value(source, stores[0]) if len(stores) == 1 else data
-    if not isinstance(written, ast.List | ast.Tuple) or len(written.elts) < 2:
-        return queries.row_count_at(source, data)
-    inputs = all(isinstance(one, ast.Name | ast.Subscript | ast.Call | ast.Attribute) for one in written.elts)
-    return queries.row_count_at(source, written.elts[0] if inputs else data)
-
-
-def chain_rows_and_batch(source: Source, flow: dataset_chains.DatasetChain) -> tuple[int | None, int | None]:
-    """Return the samples and the batch size of a data set of arrays."""
-    sizes = [c for c in flow.calls if node_lookup.called_name(c) == "batch"]
-    if (
-        not flow.whole
-        or node_lookup.called_name(flow.calls[0]) != "from_tensor_slices"
-        or len(sizes) != 1
-        or not flow.calls[0].args
-    ):
-        return None, None
-    given = flow.calls[0].args[0]
-    if isinstance(given, ast.Tuple) and given.elts:
-        given = given.elts[0]
-    return queries.row_count_at(source, given), queries.int_at(
-        source, node_lookup.argument_value(sizes[0], "batch_size", 0)
-    )
+    match written:
+        case ast.List(elts=[first, _, *_] as elts) | ast.Tuple(elts=[first, _, *_] as elts):
+            inputs = all(isinstance(one, (ast.Name, ast.Subscript, ast.Call, ast.Attribute)) for one in elts)
+            return queries.row_count_at(source, first if inputs else data)
+    return queries.row_count_at(source, data)

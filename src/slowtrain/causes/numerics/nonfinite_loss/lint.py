@@ -15,7 +15,6 @@ from slowtrain.script.navigation import (
     name_bindings,
     node_lookup,
     scope_names,
-    statement_index,
     training_calls,
 )
 from slowtrain.script.text import syntax_tree
@@ -37,19 +36,12 @@ SQUASHING_ACTIVATIONS = ("softmax", "sigmoid")
 MIN_HALF_NUMBER = 2.0**-25  # anything smaller is zero in float16
 _HALF = re.compile(r"float16(?<!\wfloat16)\b")
 _DIVIDED = re.compile(r"/(?!=)")
-# Text forms of smaller numbers: 1e-8, 0.01e-7, 0.00000001.
-_SMALL = re.compile(r"[eE]-0*(?:[89]|[1-9]\d)|(?<!\d)0?\.\d+[eE]-|\.0[0_]{6}")
-_PLUS = re.compile(r"\+(?!=)")
-_NUMBER = r"(?:\d[\d_]*\.?[\d_]*|\.\d[\d_]*)(?:[eE]-\d+)?"
-_BEHIND, _AHEAD = re.compile(rf"[\s\\(]*({_NUMBER})"), re.compile(rf"({_NUMBER})[\s\\)]*\Z")
-MAX_NUMBER_CHARACTERS = 40  # characters between a plus and the end of a number
 
 
 def find_spots(source: Source) -> Iterable[Spot]:
     """Logarithms of 0, losses that take logits for probabilities or the reverse, and numbers that are too small."""
     for nodes, says, cure, edit in (
-        (bare_logarithms(source), ("this is the logarithm of a number that may "
-                                                 "be 0"), CLIPPED_LOGARITHM_CURE,
+        (bare_logarithms(source), "this is the logarithm of a number that may be 0", CLIPPED_LOGARITHM_CURE,
          finite_losses.floor_logarithms),
         (zero_logarithms.find_label_logarithms(source), "a label that is 0, times its logarithm, is NaN",
          ZERO_LABEL_CURE, finite_losses.floor_logarithms),
@@ -57,44 +49,38 @@ def find_spots(source: Source) -> Iterable[Spot]:
          DENSITY_CURE, None),
         (loss_of_logits(source), "this loss takes probabilities, but the last layer returns any number",
          LOGITS_CURE, finite_losses.use_logits),
-        (doubly_squashed_losses(source), ("this loss takes logits, but gets "
-                                                        "probabilities"), SINGLE_ACTIVATION_CURE,
+        (doubly_squashed_losses(source), "this loss takes logits, but gets probabilities", SINGLE_ACTIVATION_CURE,
          None),
         (vanishing_constants(source), "this number is 0 in float16", SMALL_NUMBER_CURE, None),
-        (flat_spreads(source), ("this spread is 0 if all numbers are "
-                                              "equal"), finite_losses.DIVISOR_ADVICE,
-                                              finite_losses.floor_tensor_divisors),
+        (flat_spreads(source), "this spread is 0 if all numbers are equal", finite_losses.DIVISOR_ADVICE,
+         finite_losses.floor_tensor_divisors),
         (root_gradients.find_unbounded_roots(source), "this distance has no finite gradient if both points are equal",
          ROOT_CURE, None),
         (root_gradients.find_masked_logarithms(source),
          "tf.where() discards the logarithm of 0, but not its slope: the gradient is NaN", ZERO_LABEL_CURE, None),
     ):  # fmt: skip
         for node in nodes:
-            edits_ = tuple(edit(source)) if edit is not None else ()
-            kind = "edit" if edits_ else "advice"
-            prescription = Prescription(kind, Effect.CHANGES_TRAINING, cure, edits=edits_)
-            yield spots.node_spot(node, says, prescription)
+            made = tuple(edit(source)) if edit is not None else ()
+            whole = Prescription("edit" if made else "advice", Effect.CHANGES_TRAINING, cure, edits=made)
+            yield spots.node_spot(node, says, whole)
 
 
 def bare_logarithms(source: Source) -> Iterator[ast.Call]:
     """Find ``tf.math.log(p)`` of a probability that may be 0, or of one minus it."""
-    if source.words.isdisjoint({*PROBABILITY_ACTIVATIONS, "Sequential", "Model"}) or not name_bindings.may_name(
-        source, *finite_losses.LOGARITHMS
-    ):
+    if source.words.isdisjoint({*PROBABILITY_ACTIVATIONS, "Sequential", "Model"}):
         return
-    for call in call_index.index_of(source).called("log"):
-        if (
-            name_bindings.qualified_name(source, call.func) not in finite_losses.LOGARITHMS
-            or len(call.args) != 1
-            or call.keywords
-        ):
-            continue
-        given = call.args[0]
-        whole = given.right if isinstance(given, ast.BinOp) and _is_one(given.left) else given
-        if isinstance(given, ast.BinOp) and (whole is given or not isinstance(given.op, ast.Sub)):
-            continue
-        zero = _is_probability(source, whole) or (whole is given and _is_zero_reaching_output(source, whole))
-        if zero and not finite_losses.has_floor(source, given) and not _is_only_sampled(source, call):
+    named = name_bindings.may_name(source, *finite_losses.LOGARITHMS)
+    for call in call_index.index_of(source).called("log") if named else ():
+        match call:
+            case ast.Call(args=[ast.BinOp(left=ast.Constant(value=1), op=ast.Sub(), right=whole)], keywords=[]):
+                zero = _is_probability(source, whole)
+            case ast.Call(args=[given], keywords=[]) if not isinstance(given, ast.BinOp):
+                zero = _is_probability(source, given) or _is_zero_reaching_output(source, given)
+            case _:
+                continue
+        logarithm = name_bindings.qualified_name(source, call.func) in finite_losses.LOGARITHMS
+        floored = finite_losses.has_floor(source, call.args[0])
+        if logarithm and zero and not floored and not _is_only_sampled(source, call):
             yield call
 
 
@@ -104,10 +90,6 @@ def _is_only_sampled(source: Source, node: ast.AST) -> bool:
     return isinstance(parent, ast.Call) and name_bindings.qualified_name(source, parent.func).endswith(
         "random.categorical"
     )
-
-
-def _is_one(node: ast.expr) -> bool:
-    return isinstance(node, ast.Constant) and node.value in (1, 1.0)
 
 
 def _is_probability(source: Source, node: ast.expr, depth: int = 4) -> bool:
@@ -220,29 +202,22 @@ def _is_framework_call(source: Source, node: ast.Call) -> bool:
 
 def loss_of_logits(source: Source) -> Iterator[ast.expr]:
     """Find cross-entropies of probabilities for a model whose last layer outputs logits."""
-    last = (
-        _compiled_output_layer(source)
-        if any(name in source.text for name in (*finite_losses.LOSS_CLASSES, *finite_losses.CROSS_ENTROPY_LOSSES))
-        else None
-    )
-    if (
-        last is None
-        or node_lookup.called_name(last) != "Dense"
-        or node_lookup.argument_value(last, "activation", 1) is not None
-    ):
+    named = any(name in source.text for name in (*finite_losses.LOSS_CLASSES, *finite_losses.CROSS_ENTROPY_LOSSES))
+    last = _compiled_output_layer(source) if named else None
+    if last is None or node_lookup.called_name(last) != "Dense" or len(last.args) > 1:
         return
-    if len(last.args) > 1 or any(k.arg is None for k in last.keywords):
+    if any(k.arg in (None, "activation") for k in last.keywords):
         return
     for call in call_index.index_of(source).called("compile"):
         loss = node_lookup.argument_value(call, "loss", 1)
-        if isinstance(loss, ast.Name):
-            loss = name_bindings.single_assignment(source, loss)
-        if isinstance(loss, ast.Constant) and loss.value in finite_losses.LOSS_CLASSES:
-            yield loss
-        elif isinstance(loss, ast.Call) and node_lookup.called_name(loss) in finite_losses.CROSS_ENTROPY_LOSSES:
-            name = name_bindings.qualified_name(source, loss.func)
-            if name.startswith("keras.losses.") and node_lookup.argument_value(loss, "from_logits", 0) is None:
+        loss = name_bindings.single_assignment(source, loss) if isinstance(loss, ast.Name) else loss
+        match loss:
+            case ast.Constant(value=name) if name in finite_losses.LOSS_CLASSES:
                 yield loss
+            case ast.Call() if node_lookup.called_name(loss) in finite_losses.CROSS_ENTROPY_LOSSES:
+                ours = name_bindings.qualified_name(source, loss.func).startswith("keras.losses.")
+                if ours and node_lookup.argument_value(loss, "from_logits", 0) is None:
+                    yield loss
 
 
 def doubly_squashed_losses(source: Source) -> Iterator[ast.expr]:
@@ -279,32 +254,14 @@ def vanishing_constants(source: Source) -> Iterator[ast.expr]:
     """Find small constants against division by zero that are 0 in float16."""
     if source.words.isdisjoint({"cast", *keras_names.DTYPE_SETTERS}) or not _HALF.search(source.text):
         return
-    half = any(
-        keras_names.dtype_set_by(c) == "float16" for c in call_index.index_of(source).called(*keras_names.DTYPE_SETTERS)
-    )
-    inside = statement_index.statements_of(source)
-    nodes = (node for one in inside.at(_small_number_positions(source)) for node in inside.own(one))
-    for node in nodes:
-        if not isinstance(node, ast.BinOp) or not isinstance(node.op, ast.Add):
-            continue
-        for small, other in ((node.right, node.left), (node.left, node.right)):
-            value = small.value if isinstance(small, ast.Constant) else None
-            if (
-                isinstance(value, float)
-                and 0 < value < MIN_HALF_NUMBER
-                and (_is_half_cast(source, other) or (half and _is_half_tensor(source, other)))
-            ):
-                yield small
-
-
-def _small_number_positions(source: Source) -> Iterator[int]:
-    """Yield text positions of small numbers next to a plus."""
-    text = source.plain
-    for plus in _PLUS.finditer(text):
-        at = plus.start()
-        beside = (_BEHIND.match(text, at + 1), _AHEAD.search(text, max(at - MAX_NUMBER_CHARACTERS, 0), at))
-        if any(number is not None and _SMALL.search(number[1]) for number in beside):
-            yield at
+    setters = call_index.index_of(source).called(*keras_names.DTYPE_SETTERS)
+    half = any(keras_names.dtype_set_by(call) == "float16" for call in setters)
+    for node in call_index.nodes_of_class(source, ast.BinOp):
+        for small, other in ((node.right, node.left), (node.left, node.right)) if isinstance(node.op, ast.Add) else ():
+            match small:
+                case ast.Constant(value=float(value)) if 0 < value < MIN_HALF_NUMBER:
+                    if _is_half_cast(source, other) or (half and _is_half_tensor(source, other)):
+                        yield small
 
 
 def _is_half_cast(source: Source, node: ast.expr) -> bool:
