@@ -79,16 +79,11 @@ def unrolled_graph_loops(source: Source, chained: bool) -> Iterator[tuple[ast.Fo
     """
     seen: set[ast.AST] = set()
     for event in file_events(source) if may_trace(source) else ():
-        loop = event.loops[-1] if event.loops else None
-        if event.name != "loop" or not event.graph or loop is None or loop.node in seen:
+        loop = event.begun
+        if loop is None or not event.graph or loop.node in seen or loop.items.kind not in PYTHON_ITERABLES:
             continue
-        if loop.items.kind not in PYTHON_ITERABLES:
-            continue
-        turns = prod(
-            one.turns or 1
-            for one in event.loops
-            if one.items.kind in PYTHON_ITERABLES and _in_same_function(source, one, loop)
-        )
+        unrolled = (one for one in event.loops if one.items.kind in PYTHON_ITERABLES)
+        turns = prod(one.turns or 1 for one in unrolled if _in_same_function(source, one, loop))
         stepping = any(loop in e.loops for e in file_events(source) if e.name == "tensorflow.GradientTape")
         if not isinstance(loop.node, ast.For) or turns < (MIN_UNROLLED_STEPS if stepping else MIN_UNROLLED_TURNS):
             continue
@@ -111,30 +106,23 @@ def _in_same_function(source: Source, one: Loop, loop: Loop) -> bool:
 
 def _depends_on_previous(source: Source, loop: ast.For) -> bool:
     """Whether an iteration reads values of the previous one, apart from sums and lists that it extends."""
-    inside = [n for n in scope_names.nodes_in_scope(list(loop.body)) if isinstance(n, ast.Assign)]
-    kept = {name for one in inside for target in one.targets for name in scope_names.bound_names(target)}
+    body = list(scope_names.nodes_in_scope(list(loop.body)))
+    kept, lists, taken = set[str](), set[str](), set[str]()
+    for node in body:
+        match node:
+            case ast.Assign(targets=targets):
+                kept |= scope_names.bound_names(targets)
+            case ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr="append")):
+                lists.add(name)
+            case ast.Subscript(value=ast.Name(id=name)):  # far[-1]
+                taken.add(name)
     turned = {id(n) for n in syntax_tree.walk(loop)}
-    apart = (
-        n
-        for n in scope_names.nodes_in_scope(scope_names.scope_body(scope_names.enclosing_scope(source, loop)))
-        if id(n) not in turned
-    )
-    before = {n.id for n in apart if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+    around = scope_names.nodes_in_scope(scope_names.scope_body(scope_names.enclosing_scope(source, loop)))
+    stores = (n for n in around if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store) and id(n) not in turned)
     function = node_lookup.enclosing_function(source, loop)
-    outside = before | set(scope_names.parameter_names(function) if function is not None else ())
-    calls = (
-        n
-        for n in scope_names.nodes_in_scope(list(loop.body))
-        if isinstance(n, ast.Call) and node_lookup.called_name(n) == "append"
-    )
-    lists = {c.func.value.id for c in calls if isinstance(c.func, ast.Attribute) and isinstance(c.func.value, ast.Name)}
-    taken = (
-        n
-        for n in scope_names.nodes_in_scope(list(loop.body))
-        if isinstance(n, ast.Subscript) and isinstance(n.value, ast.Name)
-    )
-    again = any(isinstance(n.value, ast.Name) and n.value.id in lists for n in taken)  # far[-1]
-    return again or bool(kept & outside & scope_names.read_names(list(loop.body)))
+    parameters = scope_names.parameter_names(function) if function is not None else []
+    outside = {*parameters, *(n.id for n in stores)}
+    return bool(lists & taken) or bool(kept & outside & scope_names.read_names(list(loop.body)))
 
 
 def _has_equal_iterations(source: Source, loop: Loop) -> bool:
