@@ -225,6 +225,12 @@ class TestSettings:
             ("tests/d.py", "input/sequential-map"),
         }
 
+    def test_excluded_paths_are_written_as_in_a_gitignore(self, folder: Folder) -> None:
+        for file in ("a/old/b.py", "drafts/c.py", "drafts/kept.py", "a/drafts/d.py"):
+            folder.put_bytes(file, EAGER.encode())
+        folder.put(pyproject__toml='[tool.slowtrain.lint]\nexclude = ["old/", "/drafts/*", "!kept.py"]\n')
+        assert {file for file, _, _ in folder.found()} == {"a/drafts/d.py", "drafts/kept.py"}
+
     def test_of_the_folder_that_is_looked_at(self, folder: Folder) -> None:
         folder.put_bytes("project/pyproject.toml", b'[tool.slowtrain.lint]\nselect = ["input"]\n')
         folder.put_bytes("project/src/a.py", EAGER.encode())

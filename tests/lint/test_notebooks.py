@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from slowtrain.lint.inputs import notebooks
+from slowtrain.lint import documents
 
 from .linting import EAGER, PIPELINE, Folder
 
@@ -87,7 +87,7 @@ def test_magics_are_passed_over(folder: Folder, line: str) -> None:
 
 def test_an_operator_at_the_start_of_a_line_is_no_magic() -> None:
     for text in ("x = (1\n% 2)", 's = """\n!ls\n%time\n"""', "x = a \\\n  % b"):
-        assert notebooks.python_text(text) == text
+        assert documents.python_text(text) == text
 
 
 def test_cell_magics_of_python(folder: Folder) -> None:

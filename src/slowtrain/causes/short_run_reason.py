@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from slowtrain.model import Effect, Evidence, Part, Phase, Place, Prescription
 from slowtrain.number_text import format_number
-from slowtrain.script.lint_rules.steps import reached_code
+from slowtrain.script.lint_rules import graph_code
 from slowtrain.script.locations.recorded_sources import recorded_sources
 from slowtrain.trace import Trace
 from slowtrain.trace.signals.host import start_parts
@@ -122,7 +122,7 @@ def unrolled_training_loops(trace: Trace) -> tuple[tuple[Place, ...], int]:
     found = [
         (Place(text.file, loop.lineno), turns)
         for text in recorded_sources(trace)
-        for loop, turns in reached_code.unrolled_graph_loops(text, chained=True)
+        for loop, turns in graph_code.unrolled_graph_loops(text, chained=True)
         if "GradientTape" in ast.unparse(loop)
     ]
     return tuple(place for place, _ in found), max((turns for _, turns in found), default=0)

@@ -67,8 +67,7 @@ def main(args: argparse.Namespace) -> int:
     paths = args.paths or ["."]
     from dataclasses import replace
 
-    from slowtrain.lint import baseline, file_fixes, lint_paths
-    from slowtrain.lint.inputs import lint_settings
+    from slowtrain.lint import file_fixes, hidden_findings, lint_paths, lint_settings
     from slowtrain.model.answers.linted_files import FileError
 
     chosen = lint_settings.load_settings(
@@ -78,11 +77,11 @@ def main(args: argparse.Namespace) -> int:
     if args.recording is not None:
         found = _add_runtime(found, args.recording)
     if args.write_baseline is not None:
-        _write_text(args.write_baseline, baseline.baseline_document(found.findings, args.write_baseline))
+        _write_text(args.write_baseline, hidden_findings.baseline_document(found.findings, args.write_baseline))
         _print_errors(found)
         return ERRORS_EXIT if found.errors else 0
     if args.baseline is not None:
-        found = baseline.remove_known_findings(found, args.baseline)
+        found = hidden_findings.remove_known_findings(found, args.baseline)
     failed: list[FileError] = [] if args.diff else file_fixes.write_fixes(found.rewritten)
     if failed:
         left = {e.file for e in failed}

@@ -1,11 +1,11 @@
 """Finds causes of slow steps in source files and applies their edits. Many files are split over all cores.
 
-inputs              settings, the search for files, a file as text and syntax tree
+lint_settings       settings, the search for files
+documents           a file as text, edits written back into its bytes
 cause_selection     which causes a file can have, decided before it is parsed
 file_check          the findings of one file
 file_fixes          the edits of one file
-ignore_comments     ``# slowtrain: ignore`` comments
-baseline            findings that were accepted before
+hidden_findings     findings of a baseline, ``# slowtrain: ignore`` comments
 recording_match     what a recording says about each finding
 """
 
@@ -20,8 +20,7 @@ from typing import TYPE_CHECKING
 
 from slowtrain.lint import cause_selection, file_check, file_fixes
 from slowtrain.lint.file_check import FileResult
-from slowtrain.lint.inputs import file_search
-from slowtrain.lint.inputs.lint_settings import LintSettings
+from slowtrain.lint.lint_settings import LintSettings, find_files
 from slowtrain.model import Effect
 from slowtrain.model.answers.linted_files import FileError, LintAnswer, RewrittenFile
 
@@ -43,7 +42,7 @@ def lint_paths(
     Writes no file. ``processes`` defaults to the number of usable cores.
     Raises ``InputError`` if a path does not exist.
     """
-    found, errors = file_search.find_files(paths, chosen)
+    found, errors = find_files(paths, chosen)
     one = functools.partial(_lint_file, chosen=chosen, effects=fixes, named=frozenset(paths))
     cores = processes if processes is not None else _usable_cores()
     parallel = cores > 1 and len(found) >= MIN_PARALLEL_FILES

@@ -9,10 +9,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from slowtrain.errors import InputError
-from slowtrain.lint import cause_selection, ignore_comments
-from slowtrain.lint.inputs import documents, lint_settings, notebooks
-from slowtrain.lint.inputs.documents import Document, UnreadableFileError
-from slowtrain.lint.inputs.lint_settings import LintSettings
+from slowtrain.lint import cause_selection, documents, hidden_findings, lint_settings
+from slowtrain.lint.documents import Document, UnreadableFileError, is_notebook, open_document
+from slowtrain.lint.lint_settings import LintSettings
 from slowtrain.model import Spot
 from slowtrain.model.answers.linted_files import UNUSED_IGNORE, FileError, LintFinding
 from slowtrain.script.text import edits, source_file
@@ -66,7 +65,7 @@ def check_content(file: str, data: bytes, chosen: LintSettings, *, whole: bool =
     active = chosen.active_for(file)
     if b"\0" in data[:8192]:
         raise UnreadableFileError("is binary, not text")
-    marked = ignore_comments.IGNORE_MARK in data
+    marked = hidden_findings.IGNORE_MARK in data
     shown = cause_selection.unescape_line_ends(data) if is_notebook(file) else cause_selection.strip_documentation(data)
     asked = cause_selection.possible_causes(shown, active) if cause_selection.imports_framework(shown) else []
     if not asked and not marked and not whole:
@@ -84,19 +83,10 @@ def check_content(file: str, data: bytes, chosen: LintSettings, *, whole: bool =
         source_file.clear_caches()  # results cached for one file do not apply to the next
 
 
-def open_document(file: str, data: bytes) -> Document:
-    """A file's bytes as a document. Raises ``Unreadable`` if they cannot be decoded."""
-    return notebooks.notebook_document(file, data) if is_notebook(file) else documents.script_document(file, data)
-
-
-def is_notebook(file: str) -> bool:
-    return file.endswith(".ipynb")
-
-
 def _document_result(document: Document, asked: Iterable[Cause[Any]], active: Collection[str]) -> FileResult:
     file = document.source.file
     errors = list(document.errors)
-    ignores = ignore_comments.read_comments(document.source.text)
+    ignores = hidden_findings.read_comments(document.source.text)
     if ignores:
         _ = document.source.tree  # raises SyntaxError: comments count only in a file that is Python
     rows: list[str] | None = None
@@ -117,7 +107,7 @@ def _document_result(document: Document, asked: Iterable[Cause[Any]], active: Co
     if UNUSED_IGNORE in active:
         kept += [
             (UNUSED_IGNORE, s)
-            for s in ignore_comments.unused_comments(file, ignores, active, len(lint_settings.known_ids()))
+            for s in hidden_findings.unused_comments(file, ignores, active, len(lint_settings.known_ids()))
         ]
     for cause_id, spot in kept:
         rows = documents.split_lines(document.source.text) if rows is None else rows
@@ -126,7 +116,7 @@ def _document_result(document: Document, asked: Iterable[Cause[Any]], active: Co
     return FileResult(tuple(findings), tuple(errors), document.source.parsed)
 
 
-def _is_ignored(ignores: Iterable[ignore_comments.IgnoreComment], cause: str, spot: Spot) -> bool:
+def _is_ignored(ignores: Iterable[hidden_findings.IgnoreComment], cause: str, spot: Spot) -> bool:
     """Whether a comment covers the finding. All comments are asked, because each records whether it was used."""
     return bool([one for one in ignores if one.covers_finding(cause, spot.start[0], spot.end[0])])
 

@@ -7,11 +7,10 @@ import os
 from collections.abc import Collection, Sequence
 
 from slowtrain.errors import InputError
-from slowtrain.lint import file_check
+from slowtrain.lint import documents, file_check
+from slowtrain.lint.documents import Document, UnreadableFileError
 from slowtrain.lint.file_check import FileResult
-from slowtrain.lint.inputs import documents
-from slowtrain.lint.inputs.documents import Document, UnreadableFileError
-from slowtrain.lint.inputs.lint_settings import LintSettings
+from slowtrain.lint.lint_settings import LintSettings
 from slowtrain.model import Edit, Effect
 from slowtrain.model.answers.linted_files import FileError, LintFinding, RewrittenFile
 from slowtrain.script.text import edits
@@ -27,7 +26,7 @@ def fix_file(file: str, chosen: LintSettings, effects: Collection[Effect]) -> tu
         seen, fixed, settled = {data}, 0, False
         for _ in range(MAX_FIX_PASSES):
             wanted = [f for f in looked.findings if f.edits and f.effect in effects]
-            new, done = _apply_compatible(file_check.open_document(file, data), data, wanted) if wanted else (data, 0)
+            new, done = _apply_compatible(documents.open_document(file, data), data, wanted) if wanted else (data, 0)
             if not done or new in seen:
                 settled = new == data
                 break
@@ -97,7 +96,7 @@ def _edits_overlap(one: Edit, other: Edit) -> bool:
 
 
 def _file_diff(file: str, before: bytes, after: bytes) -> str:
-    if file_check.is_notebook(file):
+    if documents.is_notebook(file):
         old, new = before.decode("utf-8-sig"), after.decode("utf-8-sig")
     else:
         old, new = documents.decode_script(before)[0], documents.decode_script(after)[0]

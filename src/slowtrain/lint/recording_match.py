@@ -100,25 +100,24 @@ def recorded_texts(trace: Trace) -> dict[str, str]:
     """Real path -> text of the script's files as they ran: kept in the recording, or unchanged on disk since then."""
     if trace.fact("profile"):
         return {}
-    found: dict[str, str] = {}
-    for file, text in (trace.fact("sources") or {}).items():
-        found.setdefault(_recorded_path(trace, str(file)), str(text))
-    for file, digest in (trace.fact("modules") or {}).items():
-        path = _recorded_path(trace, str(file))
-        if path not in found:
-            data = _read_bytes(path)
-            if data is not None and _sha256_digest(data).startswith(str(digest)):
-                found[path] = data.decode("utf-8", "surrogateescape")
+    found = _by_path(trace, "sources")
+    for path, digest in _by_path(trace, "modules").items():
+        data = _read_bytes(path) if path not in found else None
+        if data is not None and _sha256_digest(data).startswith(digest):
+            found[path] = data.decode("utf-8", "surrogateescape")
     return found
+
+
+def _by_path(trace: Trace, fact: str) -> dict[str, str]:
+    """A fact about files, by their real paths."""
+    return {_recorded_path(trace, str(file)): str(value) for file, value in (trace.fact(fact) or {}).items()}
 
 
 def changed_files(files: Iterable[str], trace: Trace) -> list[str]:
     """The files whose text has changed since the recording was made."""
-    kept = {_recorded_path(trace, str(f)): str(t) for f, t in (trace.fact("sources") or {}).items()}
-    digests = {_recorded_path(trace, str(f)): str(d) for f, d in (trace.fact("modules") or {}).items()}
-    return [
-        f for f in files if _differs_from_recorded(f, kept.get(os.path.realpath(f)), digests.get(os.path.realpath(f)))
-    ]
+    kept, digests = _by_path(trace, "sources"), _by_path(trace, "modules")
+    real = {file: os.path.realpath(file) for file in files}
+    return [f for f, path in real.items() if _differs_from_recorded(f, kept.get(path), digests.get(path))]
 
 
 def _sha256_digest(data: bytes) -> str:
@@ -162,8 +161,7 @@ class _ReachedLines:
         places += [event.place for event in trace.events]
         places += [w.place for pipe in trace.pipelines for w in pipe.written]
         places += [line.place for line in trace.loop_lines]
-        places.append(trace.steps.place)
-        for place in places:
+        for place in (*places, trace.steps.place):
             if place is not None:
                 self.lines.setdefault(_recorded_path(trace, place.file), set()).add(place.line)
         self._kept = recorded_texts(trace)
@@ -189,12 +187,9 @@ class _ReachedLines:
         """Whether the line is in a function whose name occurs nowhere else in the project."""
         source = self._file_source(finding.file)
         inside = source.function_at(finding.line) if source is not None else None
-        if (
-            source is None
-            or not isinstance(inside, FUNCTION_NODES)
-            or inside not in source.tree.body
-            or inside.decorator_list
-        ):
+        if source is None or not isinstance(inside, FUNCTION_NODES) or inside.decorator_list:
+            return False
+        if inside not in source.tree.body:
             return False  # methods and nested functions can be called under other names
         name = inside.name
         every = {**self._kept, os.path.realpath(finding.file): source.text}
@@ -203,21 +198,14 @@ class _ReachedLines:
     def statement_lines(self, finding: LintFinding) -> tuple[int, int]:
         """First and last line of the innermost statement that holds the finding."""
         source = self._file_source(finding.file)
-        holding = [
-            n for n in syntax_tree.walk(source.tree) if isinstance(n,
-            ast.stmt) and n.lineno <= finding.line <= _last_line(n)
-        ] if source is not None else []  # fmt: skip
-        if not holding:
-            return finding.line, finding.end_line
-        inner = max(holding, key=lambda n: n.lineno)
-        return min(inner.lineno, finding.line), max(_last_line(inner), finding.end_line)
+        statements = syntax_tree.nodes_inside(source.tree, ast.stmt) if source is not None else []
+        ranges = [(n.lineno, n.end_lineno or n.lineno) for n in statements]
+        holding = [(first, last) for first, last in ranges if first <= finding.line <= last]
+        first, last = max(holding, key=lambda lines: lines[0], default=(finding.line, finding.end_line))
+        return min(first, finding.line), max(last, finding.end_line)
 
     def _file_source(self, file: str) -> Source | None:
         if file not in self._sources:
             kept = self._kept.get(os.path.realpath(file))
             self._sources[file] = parse_source(file, kept) if kept is not None else read_source(file)
         return self._sources[file]
-
-
-def _last_line(node: ast.stmt) -> int:
-    return node.end_lineno or node.lineno

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from slowtrain.errors import SlowtrainError
-from slowtrain.lint import file_check, recording_match
-from slowtrain.lint.inputs import lint_settings
-from slowtrain.lint.inputs.documents import UnreadableFileError
-from slowtrain.lint.inputs.lint_settings import LintSettings
+from slowtrain.lint import file_check, lint_settings, recording_match
+from slowtrain.lint.documents import UnreadableFileError
+from slowtrain.lint.lint_settings import LintSettings
 from slowtrain.model import Checkup, Place, SeenInSource
 from slowtrain.model.answers.linted_files import UNUSED_IGNORE, LintFinding
 from slowtrain.trace import Trace

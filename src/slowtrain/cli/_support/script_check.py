@@ -47,7 +47,7 @@ def known_failure(target: str, module: bool) -> str | None:
     if name not in data:
         return None
     from slowtrain.machine.host.environment_variables import count_workers, keras_backend, keras_version
-    from slowtrain.script.lint_rules.host import worker_strategies
+    from slowtrain.script.lint_rules import worker_strategies
     from slowtrain.script.text import source_file
 
     keras = keras_version(os.environ) or ""

@@ -1,7 +1,10 @@
-"""Lint rules that several causes share.
+"""What the lint rules of several causes ask of a script. A rule itself is in the folder of its cause.
 
-compute   ops, embedding tables, number formats
-host      Python and Keras in the training process
-input     data sets, generators and loops that make their own batches
-steps     copies and readbacks in steps, and rules on the events of the interpreter
+spots             findings at nodes
+dataset_stages    stages of data sets
+sample_counts     samples and steps of ``fit``
+step_code         code of training steps, loops between them
+graph_code        tf.functions, loops that a graph unrolls
+keras_names       names of Keras' classes and methods
+worker_strategies distribution strategies that fail
 """

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from slowtrain.script.navigation import node_lookup
 from slowtrain.script.text import edits
 from slowtrain.script.text.source_file import Source, cache_recent
+from slowtrain.script.text.syntax_tree import Node
 
 GAP_PATTERN = r"(?:[\s\\)]|#[^\r\n]*[\r\n])*"  # what may stand between a name and the parenthesis or dot after it
 
@@ -105,3 +106,8 @@ def is_compiled_loss(source: Source, name: str) -> bool:
     """Whether ``compile()`` receives the function of this name as its loss."""
     given = (node_lookup.argument_value(c, "loss", 1) for c in index_of(source).called("compile"))
     return any(isinstance(one, ast.Name) and one.id == name for one in given)
+
+
+def nodes_of_class(source: Source, kind: type[Node]) -> list[Node]:
+    """Nodes of exactly this class, in the order of the text, with their type."""
+    return [node for node in nodes_of_kind(source, kind) if isinstance(node, kind)]

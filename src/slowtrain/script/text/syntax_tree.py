@@ -6,8 +6,10 @@ Nodes that only qualify another node (``Load``, ``Add``, ``Lt``) are left out: n
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from typing import TypeVar
 
+Node = TypeVar("Node", bound=ast.AST)
 # Fields below which no node is of interest.
 _PLAIN_FIELDS = frozenset(
     "ctx op ops id attr kind type_comment name asname module level conversion simple is_async".split()
@@ -72,3 +74,9 @@ def block_statements(node: ast.AST) -> list[ast.AST]:
     """The statements of a node's blocks, in the order of the text."""
     blocks = BLOCK_FIELDS.get(node.__class__, ())
     return [one for name in blocks for one in getattr(node, name)] if blocks else []
+
+
+def nodes_inside(parts: ast.AST | Iterable[ast.AST], *kinds: type[Node]) -> list[Node]:
+    """The nodes of these classes in a node or in several, such as a function's body, level by level in each of them."""
+    several = (parts,) if isinstance(parts, ast.AST) else parts
+    return [node for part in several for node in walk(part) if isinstance(node, kinds)]

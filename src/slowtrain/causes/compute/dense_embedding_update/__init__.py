@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 from math import prod
 
 from slowtrain.causes import Cause
+from slowtrain.causes.compute.dense_embedding_update import whole_tables
 from slowtrain.model import Category, Edit, Effect, Evidence, Place, Prescription, Signal
 from slowtrain.number_text import format_number
 from slowtrain.profile import framework_names
 from slowtrain.script.fixes.models import keras_models, table_lookups
-from slowtrain.script.lint_rules.compute import handwritten_ops as spotted
 from slowtrain.script.locations import source_locations
 from slowtrain.script.locations.recorded_sources import edit_project
 from slowtrain.trace import Trace
@@ -35,7 +35,6 @@ MIN_REGULARIZER_OP_SHARE = 0.3  # of the op that makes the gradient dense
 MIN_OPTIMIZER_SHARE = 0.5  # of the time over the table: with less, the work on the whole table costs more
 MIN_TABLE_ROWS = 1000
 MIN_TABLE_SHARE = 0.3  # of all weights: the optimizer's time goes to other weights if tables are smaller
-LOOKUP_CURE = "look up rows first; normalise or regularise only those"
 LAZY_OPTIMIZER_CURE = "use an optimizer that updates only the rows used: a lazy Adam, SGD without momentum"
 
 
@@ -100,7 +99,7 @@ class DenseEmbeddingUpdate(Cause[WholeTableOps]):
         return [Drop(op_work.ms_of_streaming_ops(trace, finding.op_share, saved_ms), spread=(0.75, 1.05))]
 
     def cures(self, trace: Trace, finding: WholeTableOps) -> Iterable[Prescription]:
-        lookup = Prescription("edit", Effect.EQUIVALENT, LOOKUP_CURE, edits=finding.lookup_edits)
+        lookup = Prescription("edit", Effect.EQUIVALENT, whole_tables.LOOKUP_CURE, edits=finding.lookup_edits)
         edits = edit_project(trace, keras_models.use_lazy_adam)
         lazy = Prescription("edit", Effect.CHANGES_TRAINING, LAZY_OPTIMIZER_CURE, edits=edits)
         # If the optimizer's own ops take little, the work on the whole table before the lookup takes the rest.
@@ -236,7 +235,7 @@ def _max_touched_rows(trace: Trace) -> int | None:
 def _whole_table_places(trace: Trace, lookup_edits: Sequence[Edit]) -> tuple[Place, ...]:
     """Lines that work on all rows of a table, or make its gradient dense."""
     first = source_locations.edit_places(lookup_edits)[:1]  # the op; a lookup of its result follows
-    kinds = (spotted.whole_table_ops, spotted.penalised_embeddings, spotted.densified_gradients)
+    kinds = (whole_tables.whole_table_ops, whole_tables.penalised_embeddings, whole_tables.densified_gradients)
     seen = source_locations.project_places(
         trace, lambda source: [one.start[0] for kind in kinds for one in kind(source)]
     )

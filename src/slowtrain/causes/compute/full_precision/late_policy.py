@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from slowtrain.script.interpreter.domain.abstract_values import NOT_KNOWN
 from slowtrain.script.interpreter.domain.call_events import Event
 from slowtrain.script.interpreter.engine.interpreter import file_events
-from slowtrain.script.lint_rules.steps import interpreted_ops
+from slowtrain.script.lint_rules import keras_names
 from slowtrain.script.text.source_file import Source
 
 POLICY_SETTERS = ("set_global_policy", "set_dtype_policy", "set_policy")
@@ -58,4 +58,4 @@ def _makes_products(event: Event) -> bool:
     """Whether the event makes a layer with matrix products, or a model of such layers."""
     if event.name.startswith("keras.applications."):
         return True
-    return event.name.startswith("keras.layers.") and event.name.rpartition(".")[2] in interpreted_ops.COMPUTING_LAYERS
+    return event.name.startswith("keras.layers.") and event.name.rpartition(".")[2] in keras_names.COMPUTING_LAYERS

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from slowtrain.causes.compute.full_precision import late_policy
 from slowtrain.model import Effect, Prescription, Spot
-from slowtrain.script.text import edits
+from slowtrain.script.lint_rules import spots
 from slowtrain.script.text.source_file import Source
 
 
@@ -15,4 +15,4 @@ def find_spots(source: Source) -> Iterable[Spot]:
     for call in late_policy.find_late_policies(source):
         says = "the layers are made before this policy is set, so they compute in float32"
         cure = Prescription("edit", Effect.CHANGES_TRAINING, "set the policy before making the first layer")
-        yield Spot(edits.node_start(call), edits.node_end(call), says, cure)
+        yield spots.node_spot(call, says, cure)

@@ -6,8 +6,7 @@ import ast
 from collections.abc import Iterator
 
 from slowtrain.script.interpreter.engine import queries
-from slowtrain.script.lint_rules.compute import part_by_part_ops
-from slowtrain.script.lint_rules.host import callback_work, fit_calls
+from slowtrain.script.lint_rules import keras_names, step_code
 from slowtrain.script.navigation import (
     call_arguments,
     call_index,
@@ -193,7 +192,7 @@ def _runs_each_step(source: Source, call: ast.Call) -> bool:
             function = None
             break
         at = above.get(at)
-    if function is not None and (part_by_part_ops.is_in_step(source, call) or _is_batch_hook(source, function)):
+    if function is not None and (step_code.is_in_step(source, call) or _is_batch_hook(source, function)):
         return True
     return any(
         not queries.has_few_turns(source, loop)
@@ -207,7 +206,7 @@ def _is_batch_hook(source: Source, function: class_members.Function) -> bool:
     """Whether Keras calls it for each batch."""
     kind = node_lookup.parents_of(source).get(function)
     return (
-        function.name in callback_work.BATCH_HOOKS
+        function.name in keras_names.BATCH_HOOKS
         and isinstance(kind, ast.ClassDef)
         and any(scope_names.dotted_name(base).endswith("Callback") for base in kind.bases)
     )
@@ -303,4 +302,4 @@ def _is_set_elsewhere(source: Source, one: ast.Assign, name: str, loop: ast.AST,
 
 def _takes_steps(source: Source, loop: ast.For | ast.While, inside: ast.stmt) -> bool:
     fit = any(scope_names.enclosing_loops(source, c)[:1] == [loop] for c in call_index.index_of(source).called("fit"))
-    return fit or fit_calls.takes_training_step(source, [inside, *loop.body])
+    return fit or step_code.takes_training_step(source, [inside, *loop.body])

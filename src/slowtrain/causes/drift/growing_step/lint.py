@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from slowtrain.causes.drift.growing_step import growing_lists, growing_values
 from slowtrain.model import Effect, Prescription, Spot
+from slowtrain.script.lint_rules import spots
 from slowtrain.script.text import edits
 from slowtrain.script.text.source_file import Source
 
@@ -19,4 +20,4 @@ def find_spots(source: Source) -> Iterable[Spot]:
     for whole, says in growing_lists.traversed_growing_lists(source):
         kept = "work only on the rows that a step uses: draw them first, or keep them in an array of a fixed size"
         cure = Prescription("advice", Effect.EXACT, kept)
-        yield Spot(edits.node_start(whole), edits.node_end(whole), says, cure)
+        yield spots.node_spot(whole, says, cure)

@@ -10,12 +10,13 @@ from slowtrain.causes.host.compile_in_loop import model_hoisting
 from slowtrain.model import Edit
 from slowtrain.script.fixes.loops import moved_statements
 from slowtrain.script.interpreter.engine import queries
-from slowtrain.script.lint_rules.host import traced_functions
+from slowtrain.script.lint_rules import graph_code
 from slowtrain.script.navigation import call_index, name_bindings, node_lookup, scope_names
 from slowtrain.script.text import edits, syntax_tree
 from slowtrain.script.text.source_file import FUNCTION_NODES, Source
 
 MIN_BUILDS = 3  # training in two stages (frozen, then unfrozen) has to compile twice
+INTEGER_DRAWS = frozenset("integers randint randrange random_integers".split())
 
 
 @dataclass(frozen=True)
@@ -46,10 +47,10 @@ def repeated_compiles(source: Source) -> Iterator[RepeatedBuild]:
 
 def repeated_functions(source: Source) -> Iterator[RepeatedBuild]:
     """Each ``tf.function`` that a loop defines, itself or by a call, and then calls."""
-    if not traced_functions.may_have_graphs(source):
+    if not graph_code.may_have_graphs(source):
         return
     makers: set[str] = set()
-    for graph in traced_functions.traced_functions(source):
+    for graph in graph_code.traced_functions(source):
         loops = scope_names.enclosing_loops(source, graph.function)
         outer = node_lookup.enclosing_function(source, graph.function)
         if loops and not _is_excused(source, graph.function, loops[0], graph.names[0]):
@@ -127,7 +128,7 @@ def _loop_dependent_names(source: Source, loop: ast.For | ast.While, made: ast.s
 
 def _draws_random_numbers(parts: Sequence[ast.AST]) -> bool:
     return any(
-        isinstance(n, ast.Call) and node_lookup.called_name(n) in traced_functions.INTEGER_DRAWS
+        isinstance(n, ast.Call) and node_lookup.called_name(n) in INTEGER_DRAWS
         for p in parts
         for n in syntax_tree.walk(p)
     )

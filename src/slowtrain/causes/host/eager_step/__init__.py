@@ -13,7 +13,6 @@ from slowtrain.causes.host.eager_step import eager_code, eager_switches, fix
 from slowtrain.columns.device import Kernels
 from slowtrain.model import Category, Edit, Effect, Evidence, Place, Prescription, Signal
 from slowtrain.number_text import first_names, format_number
-from slowtrain.script.lint_rules.steps import reached_code
 from slowtrain.script.locations import recorded_sources, source_locations
 from slowtrain.script.locations.edits import recorded_edits
 from slowtrain.script.navigation import call_index, node_lookup, setting_origins
@@ -181,7 +180,7 @@ def _step_places(trace: Trace) -> tuple[Place, ...]:
 
     def function_lines(source: Source) -> Iterable[int]:
         within = [source.function_at(place.line) for place in gradients if place.file == source.file]
-        for tape in reached_code.eager_tapes(source):
+        for tape in eager_code.eager_tapes(source):
             function = node_lookup.enclosing_function(source, tape)
             if function is not None and function in within:
                 yield eager_code.step_name_range(source, tape)[0][0]

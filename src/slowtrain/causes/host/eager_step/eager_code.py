@@ -7,11 +7,14 @@ import re
 from collections.abc import Iterator
 
 from slowtrain.script.interpreter.engine import interpreter, queries
+from slowtrain.script.interpreter.engine.interpreter import file_events
+from slowtrain.script.lint_rules import graph_code
 from slowtrain.script.navigation import call_index, name_bindings, node_lookup, scope_names
 from slowtrain.script.text import edits, syntax_tree
 from slowtrain.script.text.source_file import Source
 
 _OPTION_PATTERN = re.compile("run_eagerly")
+UPDATE_METHODS = frozenset({".apply_gradients", ".apply", ".minimize", ".assign", ".assign_sub", ".assign_add"})
 
 
 def is_true(source: Source, given: ast.expr | None) -> bool:
@@ -136,3 +139,20 @@ def _is_passed_by_name(source: Source, name: str) -> bool:
             if not (isinstance(above, ast.Call) and above.func is node):
                 return True
     return False
+
+
+def eager_tapes(source: Source) -> Iterator[ast.With]:
+    """Find gradient tapes of training steps that a loop runs eagerly in each iteration."""
+    every = file_events(source) if "GradientTape" in source.text else ()
+    updated = {one for e in every if e.name in UPDATE_METHODS and not e.graph for one in e.loops}
+    for event in every:
+        if event.name != "tensorflow.GradientTape" or event.graph or event.producer:
+            continue
+        tape = node_lookup.enclosing_statement(source, event.node)
+        way = [*zip(event.path, event.files, strict=True), (tape, source)]
+        if any(node is not None and node_lookup.is_taped(file, node) for node, file in way):
+            continue  # a gradient inside a gradient, of a residual: no step
+        if isinstance(tape, ast.With) and any(
+            one in updated for one in event.regular_loops(graph_code.MIN_REPEATED_TURNS)[-1:]
+        ):
+            yield tape

@@ -15,9 +15,8 @@ from slowtrain.causes.host.eager_step import (
     ops_outside_graph,
 )
 from slowtrain.model import Effect, Prescription, Spot
-from slowtrain.script.lint_rules.steps import reached_code
+from slowtrain.script.lint_rules import spots
 from slowtrain.script.navigation import call_index, node_lookup
-from slowtrain.script.text import edits
 from slowtrain.script.text.source_file import Source
 
 
@@ -30,11 +29,11 @@ def find_spots(source: Source) -> Iterable[Spot]:
     for call in ops_outside_graph.augmenting_calls(source):
         says = "each batch is augmented op by op from Python, before the compiled step"
         put = "augment in a map of the data set, or inside the step's tf.function"
-        yield Spot(edits.node_start(call), edits.node_end(call), says, Prescription("advice", Effect.EQUIVALENT, put))
+        yield spots.node_spot(call, says, Prescription("advice", Effect.EQUIVALENT, put))
     for over in ops_outside_graph.weight_loops(source):
         says = "after each compiled step this goes through all weights op by op, from Python"
         put = "do it at the end of the step's tf.function, or in one of its own (numbers that change as tensors)"
-        yield Spot(edits.node_start(over), edits.node_end(over), says, Prescription("advice", Effect.EQUIVALENT, put))
+        yield spots.node_spot(over, says, Prescription("advice", Effect.EQUIVALENT, put))
 
 
 def _switch_spots(source: Source) -> Iterable[Spot]:
@@ -45,7 +44,7 @@ def _switch_spots(source: Source) -> Iterable[Spot]:
             changed = tuple(eager_switches.without_eager_switch(source))
             says = "this makes every tf.function run op by op"
             cure = Prescription("edit", Effect.EQUIVALENT, REMOVE_SWITCH, edits=changed)
-            yield Spot(edits.node_start(call), edits.node_end(call), says, cure)
+            yield spots.node_spot(call, says, cure)
 
 
 def _compile_spots(source: Source) -> Iterable[Spot]:
@@ -56,12 +55,12 @@ def _compile_spots(source: Source) -> Iterable[Spot]:
             changed = tuple(eager_switches.without_eager_compile(source, call.lineno))
             cure = Prescription("edit", Effect.EQUIVALENT, REMOVE_RUN_EAGERLY, edits=changed)
             says = "run_eagerly=True runs every step op by op"
-            yield Spot(edits.node_start(given), edits.node_end(given), says, cure)
+            yield spots.node_spot(given, says, cure)
     for given in eager_code.true_option_literals(source):
         changed = tuple(eager_switches.without_eager_option(source, given))
         cure = Prescription("edit", Effect.EQUIVALENT, "write False here, or leave it out", edits=changed)
         says = "compile() gets run_eagerly=True from here, which runs every step op by op"
-        yield Spot(edits.node_start(given), edits.node_end(given), says, cure)
+        yield spots.node_spot(given, says, cure)
 
 
 def _step_spots(source: Source, *, is_eager_asked: bool) -> Iterable[Spot]:
@@ -71,10 +70,10 @@ def _step_spots(source: Source, *, is_eager_asked: bool) -> Iterable[Spot]:
         wrap = f"put @tf.function on it, or wrap it once before the loop: step = tf.function({ast.unparse(method)})"
         says = "this train_step is called outside fit() and runs op by op: only fit() makes a graph of it"
         cure = Prescription("edit", Effect.EQUIVALENT, wrap, edits=tuple(fix.compiled_step(source, tape.lineno)))
-        yield Spot(edits.node_start(method), edits.node_end(method), says, cure)
+        yield spots.node_spot(method, says, cure)
     if train_steps or is_eager_asked:
         return
-    for gradient in reached_code.eager_tapes(source):
+    for gradient in eager_code.eager_tapes(source):
         changed = tuple(fix.compiled_step(source, gradient.lineno))
         cure = Prescription("edit", Effect.EQUIVALENT, DECORATE_STEP, edits=changed)
         says = "each step runs op by op from Python: the gradient is taken outside any tf.function"

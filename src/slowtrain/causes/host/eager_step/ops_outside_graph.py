@@ -8,8 +8,7 @@ from collections.abc import Iterator
 from slowtrain.script.interpreter.domain.abstract_values import NOT_KNOWN, Value
 from slowtrain.script.interpreter.domain.call_events import Event, Loop
 from slowtrain.script.interpreter.engine import interpreter, step_loops
-from slowtrain.script.lint_rules.input import keras_augmentation
-from slowtrain.script.lint_rules.steps.tensor_readbacks import VARIABLE_ATTRIBUTES
+from slowtrain.script.lint_rules import keras_names
 from slowtrain.script.navigation import class_members, imported_functions, name_bindings, node_lookup
 from slowtrain.script.text import syntax_tree
 from slowtrain.script.text.source_file import Source
@@ -27,7 +26,9 @@ def weight_loops(source: Source) -> Iterator[ast.expr]:
     Each variable is read, computed with and assigned: about four ops, each started from Python. Copies count too.
     A loop that takes its gradient eagerly is left out, because the gradient costs more.
     """
-    if source.words.isdisjoint(ASSIGN_METHODS) or not any(name in source.words for name in VARIABLE_ATTRIBUTES):
+    if source.words.isdisjoint(ASSIGN_METHODS) or not any(
+        name in source.words for name in keras_names.VARIABLE_ATTRIBUTES
+    ):
         return
     every = interpreter.file_events(source)
     seen: set[ast.AST] = set()
@@ -50,7 +51,7 @@ def weight_loops(source: Source) -> Iterator[ast.expr]:
 
 def augmenting_calls(source: Source) -> Iterator[ast.Call]:
     """Calls that augment each batch op by op before the step, with TensorFlow's ops or random layers; one per loop."""
-    own = "image" in source.words or not source.words.isdisjoint(keras_augmentation.RANDOM_LAYERS)
+    own = "image" in source.words or not source.words.isdisjoint(keras_names.RANDOM_LAYERS)
     if not own and not imported_functions.may_import_project_files(source):
         return
     ops: dict[tuple[int, ast.Call], set[ast.AST]] = {}
@@ -95,8 +96,8 @@ def _is_random_augmentation(source: Source, on: Value) -> bool:
     names = [n for n in names if n[:1].isupper() and n != "Sequential"]
     if on.kind != "keras" or not names or not isinstance(made, ast.Call):
         return False
-    if any(n in keras_augmentation.RANDOM_LAYERS for n in names):
-        return all(n in (*keras_augmentation.RANDOM_LAYERS, *DETERMINISTIC_LAYERS) for n in names)
+    if any(n in keras_names.RANDOM_LAYERS for n in names):
+        return all(n in (*keras_names.RANDOM_LAYERS, *DETERMINISTIC_LAYERS) for n in names)
     own = {kind.name for kind in class_members.class_definitions(source)}
     several = sum(name_bindings.qualified_name(source, n.func).startswith("tensorflow.image.")
                   for n in syntax_tree.walk(source.tree) if isinstance(n, ast.Call))  # fmt: skip
@@ -127,7 +128,7 @@ def _iterated_parts(over: ast.expr) -> Iterator[ast.expr]:
 def _is_model_variables(source: Source, over: ast.expr) -> bool:
     """Whether it is ``model.weights``, a name for it, or a sum as in ``a.weights + b.weights``."""
     for node in syntax_tree.walk(over):
-        if isinstance(node, ast.Attribute) and node.attr in VARIABLE_ATTRIBUTES:
+        if isinstance(node, ast.Attribute) and node.attr in keras_names.VARIABLE_ATTRIBUTES:
             return True
     held = interpreter.value_at(source, over)
-    return held.kind == "method" and held.name in VARIABLE_ATTRIBUTES
+    return held.kind == "method" and held.name in keras_names.VARIABLE_ATTRIBUTES

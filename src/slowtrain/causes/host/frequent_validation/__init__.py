@@ -15,7 +15,7 @@ from slowtrain.model import Edit, Effect, Evidence, Place, Prescription, Signal
 from slowtrain.number_text import format_number
 from slowtrain.script.fixes.loops import periodic_work
 from slowtrain.script.fixes.models import keras_calls
-from slowtrain.script.lint_rules.host import epoch_step_counts
+from slowtrain.script.lint_rules import sample_counts
 from slowtrain.script.locations import line_roles, source_locations
 from slowtrain.script.locations.edits import recorded_edits
 from slowtrain.script.locations.recorded_sources import recorded_source
@@ -112,7 +112,7 @@ class FrequentValidation(Cause[Validation]):
 
 def _validation_steps_edits(source: Source, line: int) -> Sequence[Edit]:
     """Edits for ``validation_steps`` of the ``fit`` at ``line`` if they are a number of samples."""
-    for call, given, _ in epoch_step_counts.steps_in_samples(source):
+    for call, given, _ in sample_counts.steps_in_samples(source):
         named = next((k.arg for k in call.keywords if k.value is given), "")
         if named == "validation_steps" and call.lineno <= line <= (call.end_lineno or line):
             return keras_calls.count_steps_in_batches(source, call.lineno, named)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from slowtrain.script.fixes.loops import periodic_work
 from slowtrain.script.interpreter.engine import queries
-from slowtrain.script.lint_rules.host import callback_work, fit_calls
+from slowtrain.script.lint_rules import keras_names, step_code
 from slowtrain.script.navigation import (
     call_arguments,
     call_index,
@@ -43,7 +43,7 @@ def _runs_every_step(source: Source, statement: ast.stmt) -> bool:
         return _runs_next_to_step(source, at)
     if function.name in CONTEXT_METHODS:
         return node_lookup.parents_of(source).get(at) is function and _is_entered_by_loop(source, function)
-    if function.name in callback_work.BATCH_HOOKS:
+    if function.name in keras_names.BATCH_HOOKS:
         return at in function.body
     if at in function.body and (_is_step_context_manager(source, function) or _is_step_wrapper(source, function)):
         return True
@@ -68,14 +68,14 @@ def _is_in_hook_lambda(source: Source, call: ast.Call) -> bool:
     while isinstance(holder, (ast.Tuple, ast.List, ast.BoolOp)):
         holder = above.get(holder)
     given = above.get(holder) if isinstance(holder, ast.Lambda) else None
-    return isinstance(given, ast.keyword) and given.arg in callback_work.BATCH_HOOKS
+    return isinstance(given, ast.keyword) and given.arg in keras_names.BATCH_HOOKS
 
 
 def _is_passed_as_hook(source: Source, function: class_members.Function) -> bool:
     """Whether it is passed to ``LambdaCallback`` for each batch."""
     above = node_lookup.parents_of(source)
     given = (above.get(one) for one in call_arguments.function_references(source, function))
-    return any(isinstance(one, ast.keyword) and one.arg in callback_work.BATCH_HOOKS for one in given)
+    return any(isinstance(one, ast.keyword) and one.arg in keras_names.BATCH_HOOKS for one in given)
 
 
 def _is_step_context_manager(source: Source, function: class_members.Function) -> bool:
@@ -107,7 +107,7 @@ def _is_step_wrapper(source: Source, function: class_members.Function) -> bool:
 
 def _takes_step_in_loop(source: Source, step: class_members.Function) -> bool:
     """Whether a function takes a step in each call, and a loop calls it."""
-    if not fit_calls.takes_training_step(source, step.body):
+    if not step_code.takes_training_step(source, step.body):
         return False
     return any(any(True for _ in queries.loops_running(source, call)) for call in queries.calls_running(source, step))
 
@@ -123,7 +123,7 @@ def _runs_next_to_step(source: Source, at: ast.stmt) -> bool:
     """Whether a loop that takes a step in another statement runs ``at`` in each iteration, itself or by a call."""
     for loop, inside in queries.loops_running(source, at):
         others = [s for s in loop.body if s is inside or not isinstance(s, (ast.For, ast.While, ast.If))]
-        if fit_calls.takes_training_step(source, others):
+        if step_code.takes_training_step(source, others):
             return True
     return False
 
@@ -142,4 +142,4 @@ def _is_entered_by_loop(source: Source, function: ast.AST) -> bool:
 
 def _surrounds_step(source: Source, block: ast.With) -> bool:
     """Whether each iteration of a loop runs the ``with`` block and takes a step in it."""
-    return any(True for _ in queries.loops_running(source, block)) and fit_calls.takes_training_step(source, block.body)
+    return any(True for _ in queries.loops_running(source, block)) and step_code.takes_training_step(source, block.body)

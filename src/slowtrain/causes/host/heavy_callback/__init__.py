@@ -14,7 +14,7 @@ from slowtrain.columns.spans import Event, Name, Spans
 from slowtrain.model import Category, Edit, Effect, Evidence, Place, Prescription, Signal
 from slowtrain.number_text import format_number
 from slowtrain.script.fixes.loops import periodic_work
-from slowtrain.script.lint_rules.host import callback_work as spotted
+from slowtrain.script.lint_rules import keras_names
 from slowtrain.script.locations import source_locations
 from slowtrain.script.locations.edits import recorded_edits
 from slowtrain.script.locations.recorded_sources import recorded_source, recorded_sources
@@ -146,7 +146,7 @@ class HeavyCallback(Cause[HookFinding | LoggingFinding]):
     lines_shared_as = "save"
     needs = frozenset({Signal.CALLBACKS, Signal.STEPS})
     words = (
-        *spotted.BATCH_HOOKS,
+        *keras_names.BATCH_HOOKS,
         "save_freq",
         "update_freq",
         "write_images",

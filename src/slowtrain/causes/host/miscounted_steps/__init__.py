@@ -13,11 +13,11 @@ from slowtrain.columns.spans import Event
 from slowtrain.model import Effect, Evidence, Place, Prescription, Signal
 from slowtrain.number_text import format_number
 from slowtrain.script.fixes.models import keras_calls
-from slowtrain.script.lint_rules.host import epoch_step_counts
 from slowtrain.script.locations.edits import recorded_edits
 from slowtrain.script.locations.recorded_sources import recorded_source
-from slowtrain.script.navigation import call_index, node_lookup
+from slowtrain.script.navigation import call_index, node_lookup, setting_origins
 from slowtrain.script.text import syntax_tree
+from slowtrain.script.text.source_file import Source
 from slowtrain.trace import Trace
 from slowtrain.trace.signals.buffers_and_caches import datasets_up_to
 from slowtrain.trace.signals.host.source_lines import called_name, source_tree
@@ -146,7 +146,7 @@ def _counted_in_other_batches(trace: Trace, fit: Event) -> Miscount | None:
     steps, pipe = int(fit.data.get("steps_per_epoch") or 0), trace.pipeline
     batch = _samples_per_step(trace, pipe)
     for samples in _source_sizes(pipe) if _is_quotient(trace, fit) else ():
-        other = epoch_step_counts.smaller_batch_size(steps, samples, batch)
+        other = smaller_batch_size(steps, samples, batch)
         if other and batch < MAX_BATCH:
             passes = steps * batch / samples
             says = (
@@ -166,9 +166,7 @@ def _is_quotient(trace: Trace, fit: Event) -> bool:
     around = [
         c for c in call_index.index_of(text).called("fit") if c.lineno <= place.line <= (c.end_lineno or c.lineno)
     ]
-    return any(
-        epoch_step_counts.is_quotient(text, node_lookup.argument_value(call, "steps_per_epoch")) for call in around
-    )
+    return any(is_quotient(text, node_lookup.argument_value(call, "steps_per_epoch")) for call in around)
 
 
 def _repeated_data(trace: Trace, fit: Event) -> Miscount | None:
@@ -262,3 +260,16 @@ def _sample_stages(pipe: Pipeline) -> list[WrittenDataset]:
 
 def _starts_inside(event: Event, fit: Event) -> bool:
     return fit.start_ms <= event.start_ms <= fit.end_ms
+
+
+def is_quotient(source: Source, given: ast.expr | None) -> bool:
+    """Whether a number is a quotient, here or where its name is assigned."""
+    written = setting_origins.written_value(source, given) if given is not None else None
+    inside = [n for one in (given, written) if one is not None for n in syntax_tree.walk(one)]
+    return any(isinstance(n, ast.BinOp) and isinstance(n.op, (ast.FloorDiv, ast.Div)) for n in inside)
+
+
+def smaller_batch_size(steps: int, rows: int, batch: int) -> int:
+    """Return the smaller batch size with which so many steps cover the data; 0 if there is none."""
+    other = rows // steps if 0 < steps < rows else 0
+    return other if 1 < other <= batch // 2 and rows // other == steps else 0

@@ -6,16 +6,16 @@ from collections.abc import Iterable
 
 from slowtrain.model import Effect, Prescription, Spot
 from slowtrain.script.fixes.loops import array_loops
-from slowtrain.script.lint_rules.host import element_loops, loops_between_steps
+from slowtrain.script.lint_rules import spots, step_code
 from slowtrain.script.text.source_file import Source
 
 
 def find_spots(source: Source) -> Iterable[Spot]:
     """Loops over at least a thousand elements in each iteration of a training loop that make no input."""
-    for loop, turns in loops_between_steps.loops_between_steps(source):
+    for loop, turns in step_code.loops_between_steps(source):
         says = f"in each training step Python runs {turns:,} iterations of this loop"
         whole = "write the loop for whole arrays (NumPy), or in array operations inside the tf.function"
         found = array_loops.vectorise_loop(source, loop.lineno)
         effect = Effect.EXACT if found is not None and found.exact else Effect.EQUIVALENT
         cure = Prescription("edit", effect, whole, edits=found.edits if found is not None else ())
-        yield Spot(*element_loops.loop_head(loop), says, cure)
+        yield spots.node_spot(loop, says, cure)

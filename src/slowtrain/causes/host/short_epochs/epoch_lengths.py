@@ -11,8 +11,7 @@ from slowtrain.script.interpreter.domain.abstract_values import Value
 from slowtrain.script.interpreter.domain.call_events import Event
 from slowtrain.script.interpreter.engine import step_loops
 from slowtrain.script.interpreter.engine.interpreter import file_events
-from slowtrain.script.lint_rules.compute import recurrent_layers
-from slowtrain.script.lint_rules.host import fit_calls
+from slowtrain.script.lint_rules import keras_names, sample_counts
 from slowtrain.script.navigation import call_index
 from slowtrain.script.text.source_file import Source
 
@@ -26,7 +25,7 @@ MAX_EPOCH_OPERATIONS = 1_000_000_000
 def short_epochs(source: Source) -> Iterator[tuple[ast.expr, str]]:
     """Calls of ``fit`` with many short epochs, and loops over a data set in a loop over epochs, each with its text."""
     if call_index.index_of(source).called(
-        *fit_calls.CONVOLUTION_LAYERS, *fit_calls.RECURRENT_LAYERS, *fit_calls.LARGE_LAYERS
+        *keras_names.CONVOLUTION_LAYERS, *keras_names.RECURRENT_LAYERS, *keras_names.LARGE_LAYERS
     ):
         return  # the number of samples does not say how much these compute
     every = file_events(source)
@@ -46,7 +45,7 @@ def _fit_epochs(event: Event) -> tuple[int, int, Value] | None:
     many = given.get("epochs", 3).known
     if "steps_per_epoch" in given.keywords or not isinstance(many, int):
         return None  # with steps_per_epoch the data keeps its iterator
-    steps = recurrent_layers.fit_epoch_steps(event)
+    steps = sample_counts.fit_epoch_steps(event)
     return (many, steps, data) if steps and event.on is not None and event.on.kind in ("keras", "object") else None
 
 
@@ -91,7 +90,7 @@ def _sample_counts(data: Value) -> tuple[int | None, int | None]:
         steps, batch, first = operators.known_length(data), known.get("batch"), _first_component(data.of)
         rows = steps * batch if steps and batch else None
     else:
-        rows, first = recurrent_layers.sample_count(data), _first_component(data)
+        rows, first = sample_counts.sample_count(data), _first_component(data)
     shape = first.shape if first is not None else None
     if not shape or None in shape[1:]:
         return rows, None

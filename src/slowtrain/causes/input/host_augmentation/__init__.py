@@ -9,7 +9,7 @@ from slowtrain.causes import Cause
 from slowtrain.columns.input_pipeline import Node, Pipeline
 from slowtrain.model import Category, Effect, Evidence, Prescription, Signal
 from slowtrain.number_text import format_number
-from slowtrain.script.lint_rules.input import keras_augmentation
+from slowtrain.script.lint_rules import keras_names
 from slowtrain.script.locations.edits import input_edits
 from slowtrain.trace import Trace
 from slowtrain.trace.run_division.recording_steps import ELEMENTS_SOURCE
@@ -57,7 +57,7 @@ class HostAugmentation(Cause[AugmentingMap]):
     needs = frozenset({Signal.STEPS, Signal.INPUT, Signal.PIPELINE})
     recorded = frozenset({Signal.WRITTEN})
     symptoms = frozenset({Category.INPUT})
-    words = keras_augmentation.RANDOM_LAYERS
+    words = keras_names.RANDOM_LAYERS
 
     def find(self, trace: Trace) -> AugmentingMap | None:
         pipe = waited_pipeline(trace)

@@ -12,7 +12,6 @@ from slowtrain.causes.input.python_input.pipeline_work import cured_pipeline, fi
 from slowtrain.causes.input.python_input.python_work import PythonWork
 from slowtrain.model import Category, Evidence, Prescription, Signal
 from slowtrain.number_text import format_number
-from slowtrain.script.lint_rules.input import slow_python
 from slowtrain.trace import Trace
 from slowtrain.whatif import Drop, Remedy, Supply
 
@@ -26,6 +25,11 @@ SAYS_BY_KIND = {
     "waits": "wait for something and compute nothing meanwhile, and the bytes read do not explain it",
 }
 
+MEMORY_READING_WORDS = (
+    "from_generator", "numpy_function", "py_function", "PyDataset", "utils.Sequence", "utils import Sequence",
+    ", Sequence", "fit_generator", "yield", "__next__", "ImageDataGenerator",
+)  # fmt: skip
+
 
 class PythonInput(Cause[PythonWork]):
     """Batches are made by Python code, one thread at a time, and the step waits for them."""
@@ -33,7 +37,7 @@ class PythonInput(Cause[PythonWork]):
     title = "Input is made by Python"
     needs = frozenset({Signal.STEPS, Signal.INPUT, Signal.PYTHON})
     symptoms = frozenset({Category.INPUT, Category.PYTHON})
-    words = slow_python.MEMORY_READING_WORDS
+    words = MEMORY_READING_WORDS
 
     def wants(self, trace: Trace) -> frozenset[Signal]:
         return super().wants(trace) | (missing_read_signals(trace) if self.find(trace) is None else frozenset())

@@ -5,7 +5,7 @@ from __future__ import annotations
 from slowtrain.causes import Cause
 from slowtrain.causes.fact_causes import FactCause
 from slowtrain.model import Evidence
-from slowtrain.script.lint_rules.host import worker_strategies
+from slowtrain.script.lint_rules import worker_strategies
 
 
 class LibraryMismatch(FactCause, Cause[Evidence]):

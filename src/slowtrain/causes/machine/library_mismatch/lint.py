@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from slowtrain.model import Effect, Prescription, Spot
-from slowtrain.script.lint_rules.host import worker_strategies
-from slowtrain.script.text import edits
+from slowtrain.script.lint_rules import spots, worker_strategies
 from slowtrain.script.text.source_file import Source
 
 
@@ -14,4 +13,4 @@ def find_spots(source: Source) -> Iterable[Spot]:
     """A strategy for several workers in a script that trains with ``fit``."""
     for call in worker_strategies.unsupported_strategies(source):
         cure = Prescription("advice", Effect.EQUIVALENT, worker_strategies.STRATEGY_ADVICE)
-        yield Spot(edits.node_start(call), edits.node_end(call), worker_strategies.STRATEGY_TEXT, cure)
+        yield spots.node_spot(call, worker_strategies.STRATEGY_TEXT, cure)

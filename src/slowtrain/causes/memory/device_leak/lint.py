@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from slowtrain.causes.memory.device_leak import kept_histories
 from slowtrain.model import Effect, Prescription, Spot
-from slowtrain.script.text import edits
+from slowtrain.script.lint_rules import spots
 from slowtrain.script.text.source_file import Source
 
 
@@ -16,6 +16,4 @@ def find_spots(source: Source) -> Iterable[Spot]:
         often = f"each of {iterations}" if iterations is not None else "each"
         says = f"a History holds its model: the weights of {often} that this loop trains stay in memory"
         cure = "keep history.history; let go of the model, and call keras.backend.clear_session() in each iteration"
-        yield Spot(
-            edits.node_start(statement), edits.node_end(statement), says, Prescription("advice", Effect.EXACT, cure)
-        )
+        yield spots.node_spot(statement, says, Prescription("advice", Effect.EXACT, cure))

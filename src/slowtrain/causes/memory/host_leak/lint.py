@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from slowtrain.causes.memory.host_leak import growing_containers, kept_in_loops
 from slowtrain.model import Effect, Prescription, Spot
-from slowtrain.script.text import edits
+from slowtrain.script.lint_rules import spots
 from slowtrain.script.text.source_file import Source
 
 
@@ -20,4 +20,4 @@ def find_spots(source: Source) -> Iterable[Spot]:
     seen = {found.node for found in known}
     for found in (*known, *(one for one in growing_containers.find_reached_appends(source) if one.node not in seen)):
         cure = Prescription("advice", Effect.EXACT, found.cure)
-        yield Spot(edits.node_start(found.node), edits.node_end(found.node), found.says, cure)
+        yield spots.node_spot(found.node, found.says, cure)

@@ -13,11 +13,15 @@ from slowtrain.causes.numerics.nonfinite_loss.origin_words import describe_origi
 from slowtrain.columns.steps import is_loss
 from slowtrain.model import Effect, Evidence, Place, Prescription, Signal, Spot
 from slowtrain.script.fixes.models import keras_models
-from slowtrain.script.lint_rules.compute import numeric_ranges as spotted
 from slowtrain.script.locations import source_locations
 from slowtrain.script.locations.recorded_sources import recorded_sources
 from slowtrain.trace import Trace
 from slowtrain.whatif import Remedy
+
+LOGIT_LOSSES = frozenset(
+    "sigmoid_cross_entropy_with_logits softmax_cross_entropy_with_logits sparse_softmax_cross_entropy_with_logits "
+    "weighted_cross_entropy_with_logits".split()
+)
 
 CHECK_NUMERICS_ADVICE = (
     "call tf.debugging.enable_check_numerics() at the start of the script: it raises at the first bad number"
@@ -59,7 +63,7 @@ class NonfiniteLoss(Cause[NonfiniteFinding]):
     spoils = True
     words = (
         "log(", "float16", *keras_models.CROSS_ENTROPY_LOSSES, *keras_models.LOSS_CLASSES,
-        *sorted(spotted.LOGIT_LOSSES),
+        *sorted(LOGIT_LOSSES),
         "sqrt(", "norm(", "** 0.5", "ops.std", "ops.var", "reduce_std", "reduce_variance", "moments",
     )  # fmt: skip
 

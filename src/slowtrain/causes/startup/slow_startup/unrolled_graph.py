@@ -7,7 +7,7 @@ from slowtrain.columns.spans import Event
 from slowtrain.model import Place
 from slowtrain.profile import framework_names
 from slowtrain.script.fixes.models import keras_calls
-from slowtrain.script.lint_rules.steps import reached_code
+from slowtrain.script.lint_rules import graph_code
 from slowtrain.script.locations import source_locations
 from slowtrain.script.locations.recorded_sources import recorded_source
 from slowtrain.trace import Trace
@@ -80,7 +80,7 @@ def _loop_iterations(trace: Trace, event: Event) -> float:
         return 0.0
     sources = (recorded_source(trace, file) for file in {str(row[0]) for row in rows})
     found = [
-        turns for one in sources if one is not None for _, turns in reached_code.unrolled_graph_loops(one, chained=True)
+        turns for one in sources if one is not None for _, turns in graph_code.unrolled_graph_loops(one, chained=True)
     ]
     return float(max(found, default=0))
 
@@ -95,7 +95,7 @@ def _unrolled_lines(trace: Trace) -> tuple[Place, ...]:
 def _text_loops(trace: Trace) -> tuple[Place, ...]:
     """Unrolled loops found in the text. For a few iterations, the graph does not say which lines they come from."""
     return source_locations.project_places(
-        trace, lambda source: (loop.lineno for loop, _ in reached_code.unrolled_graph_loops(source, chained=True))
+        trace, lambda source: (loop.lineno for loop, _ in graph_code.unrolled_graph_loops(source, chained=True))
     )
 
 

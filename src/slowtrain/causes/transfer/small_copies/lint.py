@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from slowtrain.causes.transfer.small_copies import tensor_columns
 from slowtrain.model import Effect, Prescription, Spot
-from slowtrain.script.navigation import call_index
+from slowtrain.script.lint_rules import spots
 from slowtrain.script.text.source_file import Source
 
 
@@ -16,4 +16,4 @@ def find_spots(source: Source) -> Iterable[Spot]:
         says = "join the columns of one type in one array (np.column_stack), and take them apart in the model"
         cure = Prescription("advice", Effect.EQUIVALENT, says)
         says = f"a batch of this data is {count} small tensors, and each step copies every one by itself"
-        yield Spot(*call_index.operation_range(call), says, cure)
+        yield spots.operation_spot(call, says, cure)

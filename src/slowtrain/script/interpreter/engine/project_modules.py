@@ -14,6 +14,7 @@ from slowtrain.script.interpreter.domain import operators
 from slowtrain.script.interpreter.domain.abstract_values import CallArgs, Value, constant_value, join_values
 from slowtrain.script.interpreter.domain.run_context import BudgetSpent, RunContext, Scope
 from slowtrain.script.interpreter.engine import statement_rules
+from slowtrain.script.interpreter.library import user_callbacks
 from slowtrain.script.navigation import call_index, imported_functions, project_files
 from slowtrain.script.text import syntax_tree
 from slowtrain.script.text.source_file import Source
@@ -34,6 +35,8 @@ def is_training_file(source: Source) -> bool:
     """Whether a file trains, or makes data sets that another file may train on. Most files do neither."""
     if call_index.index_of(source).called(*TRAINING_CALLS) or statement_rules.starts_graph_program(source):
         return True
+    if "Callback" in source.text and not source.words.isdisjoint(user_callbacks.BATCH_HOOKS):
+        return True
     return any(word in source.text for word in DATASET_MAKERS) and bool(project_files.scripts_importing(source))
 
 
@@ -45,6 +48,7 @@ def run_script(machine: RunContext) -> None:
     source, scope = machine.main, machine.opened(Scope(source=machine.main))
     machine.modules[os.path.realpath(source.file)] = scope
     machine.block(source.tree.body, scope)
+    _run_unused_callbacks(machine, scope)
     every = (made.node for _, _, made in _module_functions(scope))
     if _mentions_training(source, [node for node in every if node is not None and node not in machine.ran]):
         for driver in project_files.scripts_importing(source):
@@ -197,3 +201,16 @@ def _run_module(machine: RunContext, source: Source, scope: Scope) -> None:
     machine.modules[os.path.realpath(source.file)] = scope
     with machine.apart(), machine.in_file_of(scope), suppress(BudgetSpent, SyntaxError):
         machine.block(source.tree.body, scope)
+
+
+def _run_unused_callbacks(machine: RunContext, scope: Scope) -> None:
+    """Runs the callbacks of the file that no ``fit`` runs, as the ``fit`` of another script would."""
+    for held in list(scope.names.values()):
+        if held.name != user_callbacks.LAMBDA_CALLBACK and held.kind != "class":
+            continue
+        hooks = [held.items[name] for name in user_callbacks.BATCH_HOOKS if name in held.items]
+        if not hooks or any(hook.node in machine.ran for hook in hooks):
+            continue
+        callback = _unknown_instance(machine, held) if held.kind == "class" else held
+        place = ast.copy_location(ast.Call(ast.Name("fit", ast.Load()), [], []), held.node or machine.main.tree)
+        user_callbacks.run_unknown_fit(machine, callback, place)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Iterator
+from math import prod
 
 from slowtrain.script.interpreter.domain import operators, shape_rules
 from slowtrain.script.interpreter.domain.abstract_values import NOT_KNOWN, Shape, Value
@@ -332,3 +333,13 @@ def is_array(source: Source, name: ast.Name) -> bool:
         else []
     )
     return any(isinstance(n.value, ast.Name) and n.value.id == name.id for n in shapes)
+
+
+def is_keras_object(held: Value | None, name: str) -> bool:
+    """Whether a value is an object of the Keras class with this full name."""
+    return held is not None and held.kind == "keras" and held.name == name
+
+
+def least_turns(loops: Iterable[Loop]) -> int:
+    """The number of turns of nested loops together; a loop whose turns and items are unknown counts once."""
+    return prod(loop.turns or operators.minimum_length(loop.items) or 1 for loop in loops)

@@ -253,6 +253,11 @@ def _keras_call(machine: RunContext, name: str, given: CallArgs) -> Value:
     if last == "pad_sequences":
         ragged = frozenset[int]() if "maxlen" in given.keywords else given.varying_inside
         return Value("array", varies=given.varying_inside, ragged=ragged, dtype="int32")
+    if name == "keras.optimizers.get":
+        chosen = given.get("identifier", 0)
+        named = chosen.items.get("class_name", UNKNOWN) if chosen.kind == "dict" else chosen
+        name = f"keras.optimizers.{named.known}" if isinstance(named.known, str) else name
+        last = name.rpartition(".")[2].capitalize()
     if last[:1].isupper() or last in ("clone_model", "load_model"):
         # Another learning rate does not need another optimizer: it can be set.
         apart = {k: v for k, v in given.keywords.items() if k != "learning_rate"}

@@ -21,6 +21,7 @@ from slowtrain.script.interpreter.domain.call_events import Stage
 from slowtrain.script.interpreter.domain.run_context import RunContext
 
 BATCH_HOOKS = ("on_train_batch_begin", "on_train_batch_end", "on_batch_begin", "on_batch_end")
+LAMBDA_CALLBACK = "keras.callbacks.LambdaCallback"
 EPOCH_HOOKS = ("on_epoch_begin", "on_epoch_end")
 MAPPING_OPERATIONS = ("map", "filter", "interleave", "flat_map")
 PYTHON_PRODUCERS = {"generator": "generator", "object": "sequence"}
@@ -284,16 +285,24 @@ def _run_step(machine: RunContext, on: Value, own: Value, batch: CallArgs) -> No
 
 
 def _run_callback(machine: RunContext, on: Value, callback: Value, epoch: int, node: ast.AST) -> None:
-    if callback.kind != "object":
+    given = callback.items if callback.name == LAMBDA_CALLBACK else None
+    if callback.kind != "object" and given is None:
         return
-    callback.items.setdefault("model", on)
     logs = Value("dict", items={None: number_value("float")})
-    for name in EPOCH_HOOKS:
+    if given is None:
+        callback.items.setdefault("model", on)
+    for name in EPOCH_HOOKS if given is None else ():
         hook = operators.find_attribute(callback, name)
         if hook is not None:
             machine.call(hook, CallArgs(node, [number_value("int", frozenset({epoch})), logs]))
     with machine.enter_loop(node, None) as step:
         for name in BATCH_HOOKS:
-            hook = operators.find_attribute(callback, name)
+            hook = operators.find_attribute(callback, name) if given is None else given.get(name)
             if hook is not None:
                 machine.call(hook, CallArgs(node, [number_value("int", frozenset({step.number})), logs]))
+
+
+def run_unknown_fit(machine: RunContext, callback: Value, node: ast.Call) -> None:
+    """What a callback does in a ``fit`` of which nothing is known."""
+    with machine.enter_loop(node, None) as epoch:
+        _run_callback(machine, Value("keras", name="keras.Model"), callback, epoch.number, node)

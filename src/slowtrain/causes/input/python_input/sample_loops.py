@@ -1,6 +1,6 @@
-"""Finds Python loops over single numbers in code that runs for each sample or batch.
+"""Python loops over single numbers in code that runs for each sample or batch.
 
-It follows calls into functions and objects of the file, and multiplies the iterations of the loops on the way.
+The search follows calls into functions and objects of the file, and multiplies the iterations of the loops on the way.
 """
 
 from __future__ import annotations
@@ -29,8 +29,6 @@ ARRAY_FUNCTIONS = frozenset(
 )
 APPENDING_METHODS = frozenset({"append", "extend", "add"})
 ARRAY_LIBRARIES = ("numpy.", "tensorflow.", "keras.", "scipy.", "pandas.", "cv2.", "PIL.", "librosa.")
-
-
 SLOW_LOOP_TEXT = "Python goes through the numbers of each sample in this loop, under the interpreter lock"
 Comprehension = ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp
 
@@ -149,10 +147,7 @@ def _target_count(loop: ast.While) -> ast.expr | None:
         return None
     name = scope_names.dotted_name(test.left.args[0])
     calls = [
-        n
-        for s in loop.body
-        for n in syntax_tree.walk(s)
-        if isinstance(n, ast.Call) and node_lookup.called_name(n) in APPENDING_METHODS
+        n for n in syntax_tree.nodes_inside(loop.body, ast.Call) if node_lookup.called_name(n) in APPENDING_METHODS
     ]
     grows = any(isinstance(c.func, ast.Attribute) and scope_names.dotted_name(c.func.value) == name for c in calls)
     return test.comparators[0] if name and grows else None

@@ -1,27 +1,36 @@
-"""Lint settings: ``[tool.slowtrain.lint]`` of a ``pyproject.toml``, combined with the options of the command line."""
+"""What is linted: the settings of ``pyproject.toml`` and of the command line, and the search for files."""
 
 from __future__ import annotations
 
-import fnmatch
 import functools
 import os
+import stat
 import sys
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from slowtrain.cause_folder import cause_files
 from slowtrain.errors import EnvironmentMissing, InputError
-from slowtrain.model.answers.linted_files import UNUSED_IGNORE
+from slowtrain.model.answers.linted_files import UNUSED_IGNORE, FileError
+
+if TYPE_CHECKING:
+    from pathspec import GitIgnoreSpec
 
 CONFIG_FILE = "pyproject.toml"
 TABLE_KEYS = ("select", "ignore", "exclude", "per-file-ignores")
+SOURCE_SUFFIXES = (".py", ".pyw", ".ipynb")
+# Other people's code and output of tools. A folder given on the command line is walked even if its name is here.
+SKIPPED_FOLDERS = frozenset(
+    ".git .hg .svn .bzr .venv venv .tox .nox .eggs node_modules __pycache__ .ipynb_checkpoints .mypy_cache "
+    ".pytest_cache .ruff_cache .hypothesis build dist site-packages slowtrain-runs".split()
+)
 
 
 @dataclass(frozen=True)
 class LintSettings:
-    """The selected cause ids (``active``), and patterns of paths relative to ``root``.
+    """The selected cause ids (``active``), and patterns of paths below ``root``, written as in a ``.gitignore``.
 
     ``excluded`` files are skipped; ``per_file`` lists ids that are not looked for in matching files.
     """
@@ -32,16 +41,25 @@ class LintSettings:
     per_file: tuple[tuple[str, frozenset[str]], ...] = ()
 
     def excludes_path(self, path: str) -> bool:
-        """Whether a file or a folder is excluded."""
-        return bool(self.excluded) and any(_path_matches(path, self.root, pattern) for pattern in self.excluded)
+        """Whether a file is excluded, or a folder, whose path ends with a slash."""
+        return self._matches(path, self.excluded)
 
     def active_for(self, path: str) -> frozenset[str]:
         """The ids that are looked for in one file."""
-        found = self.active
-        for pattern, ids in self.per_file:
-            if _path_matches(path, self.root, pattern):
-                found -= ids
-        return found
+        return self.active.difference(*(ids for pattern, ids in self.per_file if self._matches(path, (pattern,))))
+
+    def _matches(self, path: str, patterns: tuple[str, ...]) -> bool:
+        if not patterns:
+            return False
+        below = os.path.relpath(os.path.abspath(path), self.root or os.getcwd())
+        return _path_patterns(patterns).match_file(below + "/" * path.endswith("/"))
+
+
+@functools.cache
+def _path_patterns(patterns: tuple[str, ...]) -> GitIgnoreSpec:
+    from pathspec import GitIgnoreSpec  # imported only if there are patterns
+
+    return GitIgnoreSpec.from_lines(pattern.removeprefix("./") for pattern in patterns)
 
 
 @functools.cache
@@ -104,21 +122,6 @@ def load_settings(
     )
 
 
-def _path_matches(path: str, root: str, pattern: str) -> bool:
-    """Whether ``pattern`` matches the path relative to ``root``, or one of its folders.
-
-    A pattern without a slash matches any single part of the path.
-    """
-    below = os.path.relpath(os.path.abspath(path), root) if root else path
-    parts = below.split(os.sep)
-    plain = pattern.rstrip("/").removeprefix("./")
-    if "/" not in plain:
-        return any(fnmatch.fnmatchcase(part, plain) for part in parts)
-    plain = plain.replace("**/", "*").removesuffix("/**")
-    heads = ("/".join(parts[: n + 1]) for n in range(len(parts)))
-    return any(fnmatch.fnmatchcase(head, plain) for head in heads)
-
-
 def _nearest_config(paths: Sequence[str]) -> Path | None:
     """The nearest ``pyproject.toml`` with our table, searched upwards from the folder that holds all ``paths``."""
     try:
@@ -174,3 +177,72 @@ def _string_list(table: Mapping[str, Any], key: str, where: str) -> list[str]:
     if not isinstance(value, list) or not all(isinstance(v, str) for v in value):
         raise InputError(f"{where}: {key} must be a list of strings")
     return value
+
+
+def find_files(paths: Sequence[str], settings: LintSettings) -> tuple[list[str], list[FileError]]:
+    """The files to lint, each once and sorted by name within each folder, and errors for what could not be listed.
+
+    Raises ``InputError`` if a path does not exist.
+    """
+    found: dict[str, None] = {}
+    errors: list[FileError] = []
+    for path in paths:
+        try:
+            mode = os.stat(path).st_mode
+        except (OSError, ValueError) as error:
+            raise InputError(f"{path}: {getattr(error, 'strerror', None) or error}") from error
+        if stat.S_ISDIR(mode):
+            found.update(dict.fromkeys(map(_strip_dot_prefix, _files_below(path, settings, errors))))
+        elif stat.S_ISREG(mode):
+            found[path] = None
+        else:
+            errors.append(FileError(path, "is neither a file nor a folder"))
+    return _remove_duplicates(found), [replace(e, file=_strip_dot_prefix(e.file)) for e in errors]
+
+
+def _strip_dot_prefix(path: str) -> str:
+    return path.removeprefix(f".{os.sep}")
+
+
+def _files_below(root: str, settings: LintSettings, errors: list[FileError]) -> Iterator[str]:
+    """Files below ``root``. A folder that a link leads back to is walked once."""
+    seen: set[tuple[int, int]] = set()
+
+    def note_error(error: OSError) -> None:
+        errors.append(FileError(str(error.filename), f"cannot be listed ({error.strerror})"))
+
+    for folder, folders, names in os.walk(root, followlinks=True, onerror=note_error):
+        info = os.stat(folder)
+        if (info.st_dev, info.st_ino) in seen:
+            folders.clear()
+            continue
+        seen.add((info.st_dev, info.st_ino))
+        folders[:] = sorted(
+            one for one in folders
+            if one not in SKIPPED_FOLDERS and not settings.excludes_path(os.path.join(folder, one, ""))
+        )  # fmt: skip
+        paths = (os.path.join(folder, name) for name in sorted(names) if name.endswith(SOURCE_SUFFIXES))
+        yield from (path for path in paths if not settings.excludes_path(path) and _is_file(path, errors))
+
+
+def _is_file(path: str, errors: list[FileError]) -> bool:
+    try:
+        return stat.S_ISREG(os.stat(path).st_mode)
+    except FileNotFoundError:
+        errors.append(FileError(path, "is a broken symbolic link"))
+    except OSError as error:  # also a symbolic link that leads to itself
+        errors.append(FileError(path, f"cannot be examined ({error.strerror})"))
+    return False
+
+
+def _remove_duplicates(files: dict[str, None]) -> list[str]:
+    """Keeps the first path of each file if several links or paths lead to it."""
+    real: dict[str, str] = {}
+    folders: dict[str, str] = {}  # folder -> its real path, because resolving one takes several system calls
+    for file in files:
+        folder, name = os.path.split(file)
+        if folder not in folders:
+            folders[folder] = os.path.realpath(folder)
+        whole = os.path.realpath(file) if os.path.islink(file) else os.path.join(folders[folder], name)
+        real.setdefault(whole, file)
+    return list(real.values())

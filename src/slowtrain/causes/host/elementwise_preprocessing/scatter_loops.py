@@ -1,4 +1,4 @@
-"""Loops that add each element to an array place named by the element, like ``np.add.at``."""
+"""Loops which add each element to an array place named by the element, like ``np.add.at``."""
 
 from __future__ import annotations
 
@@ -58,9 +58,7 @@ def _iteration_names(loop: ast.For) -> set[str]:
     for _ in range(3):
         for node in _loop_nodes(loop):
             if isinstance(node, ast.Assign) and scope_names.read_names(node.value) & found:
-                found |= {
-                    n.id for t in node.targets for n in syntax_tree.walk(t) if isinstance(n, ast.Name) and _is_store(n)
-                }
+                found |= {n.id for n in syntax_tree.nodes_inside(node.targets, ast.Name) if _is_store(n)}
             elif isinstance(node, ast.For):
                 found |= scope_names.bound_names(node.target)
     return found
@@ -82,7 +80,7 @@ def _carries_values(loop: ast.For) -> bool:
         if isinstance(one, ast.AugAssign) and isinstance(one.target, ast.Name):
             return True
         if isinstance(one, (ast.If, ast.For)):
-            later = [n for n in syntax_tree.walk(one) if isinstance(n, ast.AugAssign)]
+            later = syntax_tree.nodes_inside(one, ast.AugAssign)
             if any(isinstance(n.target, ast.Name) for n in later):
                 return True
             inner = scope_names.bound_names(one.body) | (

@@ -1,4 +1,4 @@
-"""Lint rule about distribution strategies under which Keras 3 cannot train."""
+"""Distribution strategies under which Keras 3 cannot train."""
 
 from __future__ import annotations
 

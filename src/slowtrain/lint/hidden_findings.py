@@ -1,18 +1,30 @@
-"""Comments such as ``# slowtrain: ignore[input/sequential-map]``: they hide findings; unused ones are reported."""
+"""Findings that are left out: those of a baseline file, and those which a comment ignores.
+
+A baseline holds accepted findings. A finding is identified by its cause, its file and the text of its line, so that it
+is recognised after lines move. A comment is ``# slowtrain: ignore[input/sequential-map]``; unused ones are reported.
+"""
 
 from __future__ import annotations
 
 import io
+import json
+import os
 import re
 import tokenize
+from collections import Counter
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 
-from slowtrain.lint.inputs import lint_settings
+from slowtrain.errors import InputError
+from slowtrain.lint import lint_settings
 from slowtrain.model import Edit, Effect, Prescription, Spot
+from slowtrain.model.answers.linted_files import LintAnswer, LintFinding
 
+BASELINE_SCHEMA = "slowtrain.lint-baseline/1"
 IGNORE_COMMENT = re.compile(r"#\s*slowtrain:\s*ignore\b(?:\s*\[([^\]]*)\])?")
 IGNORE_MARK = b"slowtrain:"
+FindingKey = tuple[str, str, str]
 
 
 @dataclass
@@ -87,3 +99,46 @@ def _unused_spot(file: str, one: IgnoreComment, says: str, kept: list[str]) -> S
     shown = len(one.row[: one.start].encode())
     cure = Prescription("edit", Effect.EXACT, "remove it", edits=(edit,))
     return Spot((one.line, shown), (one.line, ended), says, cure)
+
+
+def baseline_document(findings: Iterable[LintFinding], file: Path) -> str:
+    """The baseline of ``findings`` as JSON. Paths are relative to the folder of ``file``."""
+    counts = Counter(_finding_key(f, file) for f in findings)
+    rows = [{"cause": c, "file": f, "code": code, "count": n} for (c, f, code), n in sorted(counts.items())]
+    return json.dumps({"schema": BASELINE_SCHEMA, "findings": rows}, indent=1) + "\n"
+
+
+def remove_known_findings(found: LintAnswer, file: Path) -> LintAnswer:
+    """Removes the findings listed in the baseline ``file``. Raises ``InputError`` if it is not a baseline."""
+    left = _read_baseline(file)
+    kept = []
+    for finding in found.findings:
+        key = _finding_key(finding, file)
+        if left[key] > 0:
+            left[key] -= 1
+        else:
+            kept.append(finding)
+    known, gone = len(found.findings) - len(kept), sum(left.values())
+    notes = [f"{known} already in {file}"] if known else []
+    notes += [f"{gone} in {file} no longer found; --write-baseline {file} removes them"] if gone else []
+    return replace(found, findings=tuple(kept), notes=(*found.notes, *notes))
+
+
+def _finding_key(finding: LintFinding, file: Path) -> FindingKey:
+    below = os.path.relpath(os.path.abspath(finding.file), os.path.abspath(file.parent))
+    return finding.cause, below.replace(os.sep, "/"), finding.code[0].strip() if finding.code else ""
+
+
+def _read_baseline(file: Path) -> Counter[FindingKey]:
+    try:
+        written = json.loads(file.read_text(encoding="utf-8"))
+        if written["schema"] != BASELINE_SCHEMA:
+            raise ValueError(f"its schema is {written['schema']!r}, not {BASELINE_SCHEMA!r}")
+        rows = written["findings"]
+        return Counter({(str(r["cause"]), str(r["file"]), str(r["code"])): int(r["count"]) for r in rows})
+    except OSError as error:
+        raise InputError(
+            f"cannot read the baseline {file} ({error.strerror}); create it with --write-baseline"
+        ) from error
+    except (ValueError, KeyError, TypeError) as error:
+        raise InputError(f"{file} is not a baseline ({error}); write it again with --write-baseline") from error

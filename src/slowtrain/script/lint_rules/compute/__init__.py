@@ -1,1 +1,0 @@
-"""Lint rules about ops, embedding tables and number formats."""

@@ -1,1 +1,0 @@
-"""Lint rules about Python and Keras in the training process."""
