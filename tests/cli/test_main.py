@@ -20,7 +20,7 @@ COMMAND = [sys.executable, "-m", "slowtrain"]
 # Goal: 200 ms. A machine that runs tests for others at the same time gets some room; an import
 # of NumPy or TensorFlow, which is what this guards against, is caught by name below.
 FRAMEWORKS = {"tensorflow", "keras", "tf_keras", "jax", "torch"}
-HEAVY = {*FRAMEWORKS, "numpy", "rich", "psutil", "wrapt", "pynvml"}
+HEAVY = {*FRAMEWORKS, "msgspec", "numpy", "rich", "psutil", "wrapt", "pynvml"}
 TESTS = Path(__file__).parent.parent
 PROFILE = TESTS / "trace" / "data" / "v100.xplane.pb"
 LOG = TESTS / "dumps" / "data" / "tf221-mlp.log.gz"

@@ -12,8 +12,7 @@ import pytest
 
 from slowtrain.model import Effect, Saving, Verdict
 from slowtrain.model.answers.cure_proof import Attempt, ChangedFile, ManualCure, Proof
-from slowtrain.report import json as documents
-from slowtrain.report import pages
+from slowtrain.report import documents, pages
 from slowtrain.report import proof as report
 
 from . import checkups

@@ -159,7 +159,7 @@ def _render_findings(args: argparse.Namespace, found: LintAnswer) -> str:
     if args.diff:
         return "".join(one.diff for one in found.rewritten)
     if args.format == "json":
-        return lint.lint_json(found, __version__)
+        return lint.lint_json(found)
     if args.format == "github":
         return github.github_commands(found)
     if args.format == "sarif":

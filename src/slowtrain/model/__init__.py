@@ -319,13 +319,13 @@ class IdleGap:
 
 @dataclass(frozen=True)
 class OpTime:
-    """A device's op, kernel or copy, per step: ms, executions, bytes (0 if unknown), and its share of the table."""
+    """A device's op, kernel or copy, per step: ms, executions, bytes, and its share of the table."""
 
     name: str
     ms: float
     count: float
     share: float
-    bytes: float = 0.0
+    bytes: float | None = None
 
 
 @dataclass(frozen=True)

@@ -2,19 +2,65 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterator
-from typing import Any
+from typing import Annotated, Literal
 
+from msgspec import UNSET, Meta, Struct, UnsetType
 from rich.cells import cell_len
 
+from slowtrain import __version__
+from slowtrain.model import Effect
 from slowtrain.model.answers.linted_files import SAFE_EFFECTS, LintAnswer, LintFinding
-from slowtrain.report.json import json_values
+from slowtrain.report.documents import CauseId, Count, Position, RuntimeWord, Tool, build_document, json_text
 from slowtrain.report.terminal import Terminal, joined_lines
 from slowtrain.report.wording import printable_text, runtime_text
 
 SCHEMA = "slowtrain.lint/1"
+
+
+class LintRuntime(Struct):
+    state: RuntimeWord
+    ms_per_step: float | None
+    run_ms: float | None = None
+
+
+class ErrorDocument(Struct):
+    file: str
+    line: int | None
+    says: str
+    cell: Position | UnsetType = UNSET
+
+
+class FindingDocument(Struct):
+    cause: CauseId
+    file: str
+    line: Position
+    column: Position
+    end_line: Position
+    end_column: Position
+    says: str
+    effect: Effect | None
+    diff: str | None
+    runtime: LintRuntime | None
+    cure: str | None = None
+    cell: Position | UnsetType = UNSET
+
+
+class LintDocument(Struct):
+    """What slowtrain lint --format json writes.
+
+    Lines and columns count from 1, in characters; the end column is exclusive. With a cell they are those of a
+    notebook's cell, which counts from 1 over all cells.
+    """
+
+    schema: Literal["slowtrain.lint/1"]
+    tool: Tool
+    files: Annotated[Count, Meta(description="looked at, parsed or not")]
+    errors: tuple[ErrorDocument, ...]
+    findings: tuple[FindingDocument, ...]
+    fixed: Count = 0
+    notes: tuple[str, ...] = ()
 
 
 def lint_text(
@@ -26,41 +72,8 @@ def lint_text(
     return joined_lines([*(_statistics_lines(found, out) if statistics else findings), *_summary_lines(found, out)])
 
 
-def lint_json(found: LintAnswer, version: str) -> str:
-    """The contract ``slowtrain.lint/1``."""
-    written = {
-        "schema": SCHEMA,
-        "tool": {"version": version},
-        "files": found.files,
-        "errors": [
-            {"file": e.file, "line": e.line, "says": e.says, **({"cell": e.cell} if e.cell is not None else {})}
-            for e in found.errors
-        ],
-        "findings": [_finding_document(f) for f in found.findings],
-        "fixed": found.fixed,
-        "notes": found.notes,
-    }
-    return json.dumps(json_values(written), indent=2, allow_nan=False) + "\n"
-
-
-def _finding_document(finding: LintFinding) -> dict[str, Any]:
-    runtime = finding.runtime
-    told: dict[str, Any] = {
-        "cause": finding.cause,
-        "file": finding.file,
-        "line": finding.line,
-        "column": finding.column,
-        "end_line": finding.end_line,
-        "end_column": finding.end_column,
-        "says": finding.says,
-        "effect": finding.effect,
-        "diff": finding.diff,
-        "runtime": {"state": runtime.state, "ms_per_step": runtime.ms_per_step, "run_ms": runtime.run_ms}
-        if runtime is not None
-        else None,
-        "cure": finding.cure,
-    }
-    return {**told, "cell": finding.cell} if finding.cell is not None else told
+def lint_json(found: LintAnswer) -> str:
+    return json_text(build_document(LintDocument, found, schema=SCHEMA, tool={"version": __version__}))
 
 
 def _finding_lines(finding: LintFinding, out: Terminal) -> Iterator[str]:

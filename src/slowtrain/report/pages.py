@@ -27,8 +27,7 @@ from slowtrain.model.answers.cure_proof import Proof
 from slowtrain.model.answers.doctor_sheet import CheckState, Sheet
 from slowtrain.model.answers.exhaustion import Dump, Exhaustion
 from slowtrain.number_text import format_number
-from slowtrain.report import charts, device_words, pipeline_graph, wording
-from slowtrain.report import json as documents
+from slowtrain.report import charts, device_words, documents, pipeline_graph, wording
 
 TEMPLATES = Path(__file__).with_name("templates")
 # Colours of the page's own, by part of the memory.

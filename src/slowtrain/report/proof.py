@@ -2,21 +2,77 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
+from typing import Annotated, Any, Literal
 
-from slowtrain.model import Checkup, Diagnosis, Verdict, VerdictKind
+from msgspec import Struct, field
+
+from slowtrain.model import Checkup, Diagnosis, Effect, Verdict, VerdictKind
 from slowtrain.model.answers.cure_proof import Attempt, ManualCure, Proof
-from slowtrain.report import json as documents
-from slowtrain.report import wording
+from slowtrain.report import documents, wording
+from slowtrain.report.documents import at
 from slowtrain.report.terminal import Terminal, joined_lines, readable_width
 
 FIGURES_COLUMNS = 54  # of a row, behind the cause's name
 MIN_NAME_COLUMNS = 20
 MAX_DIFF_LINES = 40
 MAX_KNOWN_SPEEDUP = 1e6  # an interval that reaches further says nothing
+
+
+class DroppedCure(Struct):
+    name: str = field(name="cause")
+    why: str
+
+
+class AttemptDocument(Struct):
+    name: str = field(name="cause")
+    says: str
+    effect: Effect | None
+    scope: Annotated[documents.Scope | None, at("predicted.scope")]
+    predicted: Annotated[float | None, at("predicted.speedup")]
+    verdict: documents.VerdictDocument | None
+    kept: bool
+    why: str
+    remark: str
+    diff: str
+
+
+class ManualDocument(Struct):
+    cause: str
+    says: str
+    effect: Effect
+    needs: str | None
+    where: tuple[str, ...]
+
+
+class AfterDocument(Struct):
+    attribution: documents.StepDivision
+
+
+class FixDocument(Struct):
+    """What ``slowtrain fix`` and ``verify`` add to a checkup: the cures tried, and all that were kept together."""
+
+    outcome: Literal["better", "no better", "cannot tell", "nothing kept"]
+    speedup: Annotated[float | None, at("together.speedup")]
+    low: Annotated[float | None, at("together.low")]
+    high: Annotated[float | None, at("together.high")]
+    runs: documents.Count
+    loss: Annotated[str | None, at("together.loss")]
+    scope: Annotated[documents.Scope | None, at("together.scope")]
+    first_step_s: Annotated[documents.FirstStep | None, at("together.first_step_s")]
+    kept: tuple[str, ...]
+    dropped: tuple[DroppedCure, ...]
+    attempts: tuple[AttemptDocument, ...]
+    by_hand: tuple[ManualDocument, ...]
+    after: AfterDocument | None
+    limits: tuple[str, ...]
+    notes: tuple[str, ...]
+    seconds: float
+    diff: str
+    written: bool
+    apply: str | None
+    undo: str | None
 
 
 def proof_text(proof: Proof, *, width: int = 80, colour: bool = False, unicode: bool = True) -> str:
@@ -115,58 +171,21 @@ def proof_document(proof: Proof, *, written: bool) -> dict[str, Any]:
     """The checkup of the original script with the verdicts of its cures, and the key ``fix``."""
     verdicts = {a.name: a.verdict for a in proof.attempts if a.verdict is not None}
     found = documents.checkup_document(_with_verdicts(proof.before, verdicts)) if proof.before is not None else {}
-    together = proof.together
     unknown = "cannot tell" if any(a.kept for a in proof.attempts) else "nothing kept"
-    outcome = together.outcome if together is not None else unknown
-    found["fix"] = documents.json_values(
-        {
-            "outcome": outcome,
-            "speedup": together.speedup if together is not None else None,
-            "low": together.low if together is not None else None,
-            "high": together.high if together is not None else None,
-            "runs": together.runs if together is not None else 0,
-            "loss": together.loss if together is not None else None,
-            "scope": together.scope if together is not None else None,
-            "first_step_s": documents.first_step_seconds(together) if together is not None else None,
-            "kept": [a.name for a in proof.attempts if a.kept],
-            "dropped": [{"cause": a.name, "why": a.why} for a in proof.attempts if not a.kept],
-            "attempts": [_attempt_document(a) for a in proof.attempts],
-            "by_hand": [_by_hand_document(one) for one in proof.by_hand],
-            "after": {"attribution": documents.attribution_document(proof.after.attribution)} if proof.after else None,
-            "limits": proof.limits,
-            "notes": proof.notes,
-            "seconds": proof.seconds,
-            "diff": proof.diff,
-            "written": written,
-            "apply": proof.apply or None,
-            "undo": proof.undo or None,
-        }
+    found["fix"] = documents.build_document(
+        FixDocument,
+        proof,
+        outcome=proof.together.outcome if proof.together is not None else unknown,
+        runs=proof.together.runs if proof.together is not None else 0,
+        kept=[a.name for a in proof.attempts if a.kept],
+        dropped=[a for a in proof.attempts if not a.kept],
+        written=written,
     )
     return found
 
 
 def proof_json(proof: Proof, *, written: bool) -> str:
-    return json.dumps(proof_document(proof, written=written), indent=2, allow_nan=False) + "\n"
-
-
-def _by_hand_document(one: ManualCure) -> dict[str, Any]:
-    return {"cause": one.cause, "says": one.says, "effect": one.effect, "needs": one.needs, "where": one.where}
-
-
-def _attempt_document(attempt: Attempt) -> dict[str, Any]:
-    predicted, verdict = attempt.predicted, attempt.verdict
-    return {
-        "cause": attempt.name,
-        "says": attempt.says,
-        "effect": attempt.effect,
-        "scope": predicted.scope if predicted is not None else None,
-        "predicted": predicted.speedup if predicted is not None else None,
-        "verdict": documents.verdict_document(verdict),
-        "kept": attempt.kept,
-        "why": attempt.why,
-        "remark": attempt.remark,
-        "diff": attempt.diff,
-    }
+    return documents.json_text(proof_document(proof, written=written))
 
 
 def _with_verdicts(checkup: Checkup, verdicts: dict[str, Verdict]) -> Checkup:

@@ -28,7 +28,9 @@ def device_use(trace: Trace) -> DeviceUse | None:
         Attribution(idle, tuple(Part(reason, ms, ms / idle if idle else 0.0) for reason, ms in parts)),
         device.gaps,
         _op_times(device),
-        tuple(OpTime(k, c.ms, c.count, c.exposed_ms / (c.ms or 1.0), c.bytes) for k, c in device.copies.items()),
+        tuple(
+            OpTime(k, c.ms, c.count, c.exposed_ms / (c.ms or 1.0), c.bytes or None) for k, c in device.copies.items()
+        ),
         tuple(achieved_rates.device_rates(trace)),
     )
 

@@ -116,9 +116,9 @@ def print_answer(found: Checkup, *, html: Path | None, json: str | None, into: P
 def _print_checkup(found: Checkup, json: str | None) -> None:
     """Prints the answer before the page is made, because the page takes 10 % or more of the total time."""
     if json == STDOUT_NAME:
-        from slowtrain.report import json as document
+        from slowtrain.report import documents
 
-        sys.stdout.write(document.checkup_json(found))
+        sys.stdout.write(documents.checkup_json(found))
     else:
         from slowtrain.report import text
 
@@ -128,18 +128,18 @@ def _print_checkup(found: Checkup, json: str | None) -> None:
 
 
 def _write_reports(found: Checkup, html: Path | None, json: str | None, into: Path | None) -> None:
-    from slowtrain.report import json as document
+    from slowtrain.report import documents
 
     shown: Path | None = None
     whole = checkup_page(found) if html is not None or into is not None else ""
     if into is not None:
         with contextlib.suppress(InputError):  # the recording may be on a read-only disk
             write_file(into / REPORT_NAME, whole)
-            write_file(into / ANSWER_NAME, document.checkup_json(found))
+            write_file(into / ANSWER_NAME, documents.checkup_json(found))
             shown = into / REPORT_NAME
     try:
         if json is not None and json != STDOUT_NAME:
-            write_file(Path(json), document.checkup_json(found), folders=True)
+            write_file(Path(json), documents.checkup_json(found), folders=True)
         if html is not None:
             write_file(html, whole, folders=True)
             shown = html
