@@ -9,9 +9,8 @@ from typing import Any
 
 import pytest
 
-from slowtrain.memory import allocation_record, peak_parts
-from slowtrain.memory.allocation_record import AllocationRecord, AllocationRequest
-from slowtrain.memory.batch_scaling import MeasuredBatch
+from slowtrain.memory import allocation_record, peak_forecast
+from slowtrain.memory.allocation_record import AllocationRecord, AllocationRequest, MeasuredBatch
 from slowtrain.memory.peak_forecast import forecast_peaks
 
 H100: dict[str, list[dict[str, Any]]] = json.loads(
@@ -54,7 +53,7 @@ def test_memory_is_parted_into_what_stays_and_what_a_step_takes(model: str) -> N
     found = forecast_peaks(measured(model))
     one = H100[model][0]
     outcome = found.outcome(one["batch"], holders=True)
-    need = peak_parts.peak_need(found.requests(one["batch"]), one["batch"], outcome, one["variables"])
+    need = peak_forecast.peak_need(found.requests(one["batch"]), one["batch"], outcome, one["variables"])
     assert sum(need.parts.values()) == need.peak_bytes
     assert need.parts["parameters"] == one["variables"]["trained"] + one["variables"]["other"]
     assert need.parts["optimizer"] == one["variables"]["optimizer"]

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from slowtrain.errors import InputError
 from slowtrain.memory.allocation_record import AllocationRecord
-from slowtrain.memory.allocation_replay import MemoryPool
+from slowtrain.memory.peak_forecast import MemoryPool
 from slowtrain.trace.loading.drawn_trace import parse_drawing
 from slowtrain.verify.batch_sizes import circumstances, limit_trials
 from slowtrain.verify.batch_sizes.batch_probe import RecordedProbe

@@ -184,7 +184,6 @@ def _template_environment() -> jinja2.Environment:
     environment.globals.update(
         asset=_read_asset,
         charts=charts,
-        device_words=device_words,
         diff_lines=_diff_lines,
         pipeline_graph=pipeline_graph.pipeline_graph,
         plain=format_number,

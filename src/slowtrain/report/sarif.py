@@ -11,7 +11,7 @@ from urllib.parse import quote
 
 from slowtrain.model.answers.linted_files import FileError, LintAnswer, LintFinding
 
-SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
+SARIF_SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 
 
 def sarif_log(found: LintAnswer, version: str, pages: Mapping[str, tuple[str, str]], home: str = "") -> str:
@@ -35,7 +35,7 @@ def sarif_log(found: LintAnswer, version: str, pages: Mapping[str, tuple[str, st
             }
         ],
     }
-    return json.dumps({"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}, indent=2) + "\n"
+    return json.dumps({"$schema": SARIF_SCHEMA, "version": "2.1.0", "runs": [run]}, indent=2) + "\n"
 
 
 def _rule_object(cause: str, title: str, page: str) -> dict[str, Any]:

@@ -29,7 +29,8 @@ UNKNOWN = "not measured"
 #: Label and description for the name of a part.
 Named = Callable[[str], tuple[str, str]]
 
-CATEGORIES = {
+# By the names in a checkup: an enumeration's member equals its text.
+CATEGORIES: Mapping[str, tuple[str, str]] = {
     Category.INPUT: ("input", "the step waits for its batch"),
     Category.CONVERT: ("convert", "host data made into tensors"),
     Category.FEED: ("copy to device", "data on its way to the device"),
@@ -47,7 +48,7 @@ CATEGORIES = {
     Category.UNATTRIBUTED: ("unattributed", "what the recording cannot tell"),
 }
 
-PHASES = {
+PHASES: Mapping[str, tuple[str, str]] = {
     Phase.LAUNCH: ("launch", "until the script's first line"),
     Phase.IMPORT: ("imports", "importing modules"),
     Phase.PREPARATION: ("preparation", "the script's own code outside training"),
@@ -66,7 +67,7 @@ PHASES = {
     Phase.OUTSIDE: ("outside steps", "before the first whole step and after the last"),
 }
 
-SIGNALS = {
+SIGNALS: Mapping[str, str] = {
     Signal.STEPS: "step times",
     Signal.INPUT: "input waits",
     Signal.PIPELINE: "the tf.data graph",
@@ -126,11 +127,6 @@ EFFECTS = {
     "equivalent": "same up to rounding or order",
     "changes training": "changes training",
 }
-
-# By the texts that stand in a checkup.
-_CATEGORIES = {str(k): v for k, v in CATEGORIES.items()}
-_PHASES = {str(k): v for k, v in PHASES.items()} | {str(Category.UNATTRIBUTED): CATEGORIES[Category.UNATTRIBUTED]}
-_SIGNALS = {str(k): v for k, v in SIGNALS.items()}
 
 # Escape sequences with their payload. Of an incomplete one, only the controls are removed (below).
 _SEQUENCE = re.compile(
@@ -321,16 +317,16 @@ def parts_by_size(whole: Attribution) -> list[Part]:
 
 def category_words(name: str) -> tuple[str, str]:
     """Label and description of a category of a step."""
-    return _CATEGORIES.get(name, (name, ""))
+    return CATEGORIES.get(name, (name, ""))
 
 
 def phase_words(name: str) -> tuple[str, str]:
     """Label and description of a phase of the run, or of its unattributed rest."""
-    return _PHASES.get(name, (name, ""))
+    return PHASES.get(name) or category_words(name)
 
 
 def signal_words(name: str) -> str:
-    return _SIGNALS.get(str(name), str(name))
+    return SIGNALS.get(name, name)
 
 
 def effect_words(name: str) -> str:

@@ -26,7 +26,7 @@ MIN_INTERVAL_FACTOR = 20.0  # the interval to the next diagnosis, in durations o
 MAX_DIAGNOSIS_S = 120.0  # then it is ended: such a large recording needs `slowtrain report`
 DIAGNOSIS_NICENESS = 10  # the run has priority
 ALERTING_FAMILIES = ("drift", "memory", "numerics")  # families whose causes are alerts; other causes are only listed
-DIAGNOSIS_COMMAND = f"from {__name__} import main; main()"
+DIAGNOSIS_COMMAND = f"from {__name__} import write_diagnosis; write_diagnosis()"
 
 
 @dataclass(frozen=True)
@@ -154,7 +154,7 @@ def diagnose_recording(folder: Path) -> dict[str, Any]:
     }
 
 
-def main() -> None:
+def write_diagnosis() -> None:
     """Runs in the separate process: the folder is the only argument, the result goes to standard output."""
     with contextlib.suppress(OSError):
         os.nice(DIAGNOSIS_NICENESS)

@@ -33,7 +33,7 @@ from slowtrain.model.answers.live_frame import (
 )
 
 STREAM_NICENESS = 5
-STREAM_COMMAND = f"from {__name__} import main; main()"
+STREAM_COMMAND = f"from {__name__} import write_frames; write_frames()"
 LAST_LOOK_S = 15.0  # for the last look, after the recording has ended
 MAX_STDERR_CHARACTERS = 300  # characters of the process's last output
 
@@ -120,7 +120,7 @@ def _parse_alert(told: Mapping[str, Any]) -> Alert:
     return Alert(**{**told, "numbers": numbers, "where": tuple(Place(**p) for p in told["where"])})
 
 
-def main() -> None:
+def write_frames() -> None:
     """Runs in the separate process."""
     from slowtrain.report import frames
     from slowtrain.watch import ENDED_STATES, Watch

@@ -11,7 +11,7 @@ import itertools
 from dataclasses import dataclass
 
 from slowtrain.errors import InputError
-from slowtrain.memory.allocation_replay import MemoryPool
+from slowtrain.memory.peak_forecast import MemoryPool
 from slowtrain.verify.batch_sizes import circumstances
 from slowtrain.verify.batch_sizes.batch_probe import (
     ALLOCATOR_ENVIRONMENT,
