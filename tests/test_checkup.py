@@ -11,8 +11,7 @@ import pytest
 
 from slowtrain import diagnose
 from slowtrain.causes import all_causes
-from slowtrain.checkup import build_checkup
-from slowtrain.checkup.sections import chart_data
+from slowtrain.checkup import build_checkup, chart_data
 from slowtrain.model import Checkup, Place, Saving, VerdictKind
 from slowtrain.model.report_charts import Bar
 from slowtrain.report import documents, pages, text

@@ -115,15 +115,15 @@ class Outputs:
 
     def begin(self, folder: Path) -> Callable[[], None]:
         """Starts them and returns a function that ends them. Raises ``InputError`` and ``EnvironmentMissing``."""
-        from slowtrain.watch import alert_delivery, frame_stream
+        from slowtrain.watch import background_processes, frame_outputs
 
         wanted = (self.on_alert, self.alert_command, self.prometheus_port, self.tensorboard)
         if not any(x is not None for x in wanted):
             return lambda: None
         told = (
-            alert_delivery.parse_alert_command(self.alert_command)
+            frame_outputs.parse_alert_command(self.alert_command)
             if self.alert_command
-            else alert_delivery.AlertDelivery()
+            else frame_outputs.AlertDelivery()
         )
         if self.on_alert is not None:
             told.calls = (_ignore_frame(self.on_alert),)
@@ -136,7 +136,7 @@ class Outputs:
 
         try:
             if self.prometheus_port is not None:
-                from slowtrain.watch.prometheus_metrics import MetricsServer
+                from slowtrain.watch.frame_outputs import MetricsServer
 
                 metrics = MetricsServer(self.prometheus_port)
                 seen.append(metrics)
@@ -147,7 +147,7 @@ class Outputs:
                 scalars = TensorBoardScalars(Path(self.tensorboard))
                 seen.append(lambda frame: scalars.write(frame.progress.steps or 0, figures(frame)))
                 ends.append(scalars.close)
-            process = frame_stream.FrameStream(folder, self.every_s, look)
+            process = background_processes.FrameStream(folder, self.every_s, look)
         except BaseException:
             for one in ends:
                 one()

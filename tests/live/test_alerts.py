@@ -14,7 +14,7 @@ import psutil
 import pytest
 
 from slowtrain.model.answers.live_frame import Alert
-from slowtrain.watch import Watch, alert_rules, background_diagnosis
+from slowtrain.watch import Watch, alert_rules, background_processes
 
 from .making import MS, Making
 
@@ -193,7 +193,7 @@ def test_what_a_cause_says_takes_the_place_of_the_cheap_sign(tmp_path: Path) -> 
     looking.examining._due_s = float("inf")
     found = [looking.look().alerts for _ in range(alert_rules.CONFIRMING_LOOKS)][-1]
     assert [a.id for a in found] == ["slower-steps"]
-    looking.examining.told = background_diagnosis._parse_report(
+    looking.examining.told = background_processes._parse_report(
         {
             "diagnoses": [
                 {
@@ -215,7 +215,7 @@ def test_what_a_cause_says_takes_the_place_of_the_cheap_sign(tmp_path: Path) -> 
 
 
 def test_the_recording_is_examined_by_a_process_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(background_diagnosis, "FIRST_DIAGNOSIS_S", 0.0)
+    monkeypatch.setattr(background_processes, "FIRST_DIAGNOSIS_S", 0.0)
     made = Making(tmp_path / "run", 30.0)
     made.until_now()
     looking = Watch(made.folder)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -45,7 +46,7 @@ def doctor_json() -> str:
     return doctor.doctor_json(machine_sheet.build_sheet(facts, "facts.json"))
 
 
-WRITTEN = {
+WRITTEN: dict[str, Callable[[], str]] = {
     "batch": lambda: sizing.batch_json(CURVE),
     "crossover": lambda: crossover.crossover_json(drawn()),
     "doctor": doctor_json,

@@ -66,10 +66,7 @@ def main(args: argparse.Namespace) -> int:
     notes = [*([discovery.other_sessions_note(sessions)] if len(sessions) > 1 else []), *looked.notes]
     if recording_folder.is_recording(args.path):
         notes.append(f"this profile is the newest of a recording; slowtrain report {args.path} uses all of it")
-    from slowtrain.cli._support.answer_output import (  # slow import, after the checks above
-        examine_profile,
-        print_answer,
-    )
+    from slowtrain.cli._answers import examine_profile, print_answer
 
     facts = None
     if args.facts is not None:

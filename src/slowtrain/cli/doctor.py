@@ -38,7 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(args: argparse.Namespace) -> int:
     """Returns 0 if no problem was found, else 1."""
-    from slowtrain.cli._support.answer_output import print_text, write_file, write_json
+    from slowtrain.cli._answers import print_text, write_file, write_json
     from slowtrain.model.answers.doctor_sheet import CheckState
     from slowtrain.report import doctor
 
@@ -55,7 +55,7 @@ def main(args: argparse.Namespace) -> int:
 
 
 def _machine_sheet(args: argparse.Namespace):  # type: ignore[no-untyped-def]  # a Sheet, whose module --help does not need
-    from slowtrain.cli._support import facts_file
+    from slowtrain.cli import _answers
     from slowtrain.doctor import facts_document
     from slowtrain.errors import InputError
 
@@ -70,7 +70,7 @@ def _machine_sheet(args: argparse.Namespace):  # type: ignore[no-untyped-def]  #
     facts = facts_document.read_facts_file(args.facts)
     from slowtrain.doctor.machine_sheet import build_sheet  # slow import, after the checks above
 
-    with facts_file.reject_damaged(args.facts):
+    with _answers.reject_damaged(args.facts):
         return build_sheet(facts, str(args.facts))
 
 

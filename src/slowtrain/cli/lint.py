@@ -153,17 +153,17 @@ def _render_findings(args: argparse.Namespace, found: LintAnswer) -> str:
     import shutil
 
     from slowtrain import __version__
-    from slowtrain.cli._support.answer_output import supports_colour, supports_unicode
-    from slowtrain.report import github, lint, sarif
+    from slowtrain.cli._answers import supports_colour, supports_unicode
+    from slowtrain.report import lint
 
     if args.diff:
         return "".join(one.diff for one in found.rewritten)
     if args.format == "json":
         return lint.lint_json(found)
     if args.format == "github":
-        return github.github_commands(found)
+        return lint.github_commands(found)
     if args.format == "sarif":
-        return sarif.sarif_log(found, __version__, _cause_pages(found))
+        return lint.sarif_log(found, __version__, _cause_pages(found))
     screen = args.output is None
     return lint.lint_text(
         found,
@@ -185,7 +185,7 @@ def _cause_pages(found: LintAnswer) -> dict[str, tuple[str, str]]:
 
 
 def _write_text(path: Path, text: str) -> None:
-    from slowtrain.cli._support.answer_output import write_file
+    from slowtrain.cli._answers import write_file
 
     write_file(path, text)
 

@@ -27,7 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(args: argparse.Namespace) -> int:
     from slowtrain import oom as dumps
-    from slowtrain.cli._support import answer_output
+    from slowtrain.cli import _answers
     from slowtrain.errors import InputError
     from slowtrain.report import oom
 
@@ -39,7 +39,7 @@ def main(args: argparse.Namespace) -> int:
     if args.html is not None:
         from slowtrain.report import pages
 
-        answer_output.write_file(args.html, pages.oom_page(found))
-    if args.json is None or not answer_output.write_json(document, args.json):
-        answer_output.print_text(oom.oom_text, found)
+        _answers.write_file(args.html, pages.oom_page(found))
+    if args.json is None or not _answers.write_json(document, args.json):
+        _answers.print_text(oom.oom_text, found)
     return 0

@@ -24,7 +24,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(args: argparse.Namespace) -> int:
-    from slowtrain.cli._support.answer_output import RecordingAnswer
+    from slowtrain.cli._answers import RecordingAnswer
 
     RecordingAnswer(args.recording, html=args.html, json=args.json).print_answer()
     return 0

@@ -65,11 +65,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(args: argparse.Namespace) -> int:
-    from slowtrain.cli._support import script_check
+    from slowtrain.cli import _answers
 
-    script_check.require_runnable(args.script, args.module)  # before the slow imports
+    _answers.require_runnable(args.script, args.module)  # before the slow imports
     from slowtrain.capture.process import launch
-    from slowtrain.cli._support.answer_output import RecordingAnswer, RunProgress, require_writable
+    from slowtrain.cli._answers import RecordingAnswer, RunProgress, require_writable
     from slowtrain.recording import byte_sizes, recording_folder, thinning
 
     require_writable(args.html, args.json)
@@ -78,16 +78,16 @@ def main(args: argparse.Namespace) -> int:
     )
     alert_sender, live = None, None
     if args.alert_command:
-        from slowtrain.watch import alert_delivery
+        from slowtrain.watch import frame_outputs
 
-        alert_sender = alert_delivery.parse_alert_command(args.alert_command)
+        alert_sender = frame_outputs.parse_alert_command(args.alert_command)
     folder = launch.new_folder(args.out, Path(args.script).stem if not args.module else args.script)
     argv = launch.command_line(args.script, args.arguments, args.module)
     progress = RunProgress(folder)
-    if warning := script_check.known_failure(args.script, args.module):
+    if warning := _answers.known_failure(args.script, args.module):
         progress.warn(warning)
     if args.live or alert_sender is not None:
-        from slowtrain.cli._support.live_view import LiveView
+        from slowtrain.cli._live_view import LiveView
 
         live = LiveView(folder, alert_sender, shown=args.live)
     # If the answer goes to standard output, the script's output goes to standard error.

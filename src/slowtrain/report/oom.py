@@ -20,6 +20,7 @@ from slowtrain.model.answers.exhaustion import (
     PoolKind,
     Purpose,
 )
+from slowtrain.number_text import format_count
 from slowtrain.report import wording
 from slowtrain.report.documents import PlaceDocument, Tool, at, build_document, json_text
 from slowtrain.report.terminal import Terminal, joined_lines, readable_width
@@ -55,20 +56,17 @@ def oom_headline(found: Exhaustion) -> str:
             f"nothing failed: a workspace of up to {wording.bytes_text(most_bytes)}, which exceeds the whole pool of "
             f"{wording.bytes_text(pool_bytes)}, was refused while algorithms were tried out; this is harmless"
         )
+    requests = format_count(times, "request")
     if found.jax:
         most = wording.bytes_text(max(found.retried_bytes.values(), default=0))
-        return f"nothing failed for lack of memory, but {request_count(times)} of up to {most} found no room"
-    return f"nothing failed for lack of memory, but {request_count(times)} found none at first: it is nearly full"
+        return f"nothing failed for lack of memory, but {requests} of up to {most} found no room"
+    return f"nothing failed for lack of memory, but {requests} found none at first: it is nearly full"
 
 
 def is_harmless(found: Exhaustion) -> bool:
     """Whether every refused request was for a workspace larger than the whole pool."""
     times = sum(found.retries.values())
     return not found.findings and times > 0 and sum(found.oversized.values()) == times
-
-
-def request_count(count: int) -> str:
-    return f"{count:,} request{'' if count == 1 else 's'}"
 
 
 def _text_lines(found: Exhaustion, out: Terminal) -> Iterator[str]:
@@ -130,8 +128,8 @@ def _retry_notes(found: Exhaustion) -> Iterator[str]:
         oversized = found.oversized.get(allocator, 0)
         if oversized:
             yield (
-                f"{allocator} refused {request_count(oversized)} for a workspace larger than the whole pool of "
-                f"{wording.bytes_text(found.pool_bytes.get(allocator, 0))}: cuDNN tries faster algorithms that way, "
+                f"{allocator} refused {format_count(oversized, 'request')} for a workspace larger than the whole pool "
+                f"of {wording.bytes_text(found.pool_bytes.get(allocator, 0))}: cuDNN tries faster algorithms that way, "
                 "and goes on with another; a smaller batch may make the faster one fit"
             )
         count -= oversized

@@ -2,9 +2,8 @@
 
     recording_look.py          what one look measures: step times, their parts, memory, progress
     alert_rules.py             all rules by which an alert begins and ends
-    background_diagnosis.py    the diagnosis of the recording so far, at intervals, in its own process
-    alert_delivery.py          passes alerts to a Python callable or a command
-    prometheus_metrics.py      frames as metrics
+    background_processes.py    processes of their own, which diagnose the recording at intervals or make frames of it
+    frame_outputs.py           passes alerts to a Python callable or a command, and frames to Prometheus
 
 It only reads. The cost of a look does not grow with the run.
 """
@@ -17,7 +16,7 @@ from pathlib import Path
 from slowtrain.model.answers.live_frame import Frame, RunState
 from slowtrain.recording.live_follower import Follower
 from slowtrain.watch.alert_rules import AlertBook
-from slowtrain.watch.background_diagnosis import BackgroundDiagnosis
+from slowtrain.watch.background_processes import BackgroundDiagnosis
 from slowtrain.watch.recording_look import RecordingWatcher
 
 ENDED_STATES = (RunState.ENDED, RunState.LOST)

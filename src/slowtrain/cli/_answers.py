@@ -1,4 +1,4 @@
-"""Examines a recording or profile, and prints and writes the answer. Shared by the verbs that give an answer."""
+"""Checks what a verb was given, examines a recording or profile, and prints and writes the answer."""
 
 from __future__ import annotations
 
@@ -7,14 +7,132 @@ import errno
 import os
 import shutil
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from slowtrain.errors import InputError
+from slowtrain.errors import EnvironmentMissing, InputError
 from slowtrain.model import Checkup
 from slowtrain.number_text import format_count, format_number
+
+MAX_SCRIPT_BYTES = 5_000_000  # a larger Python file holds data or was generated
+FIRST_KERAS_WITHOUT_MULTI_WORKER = (
+    3  # first major version of Keras whose ``fit`` does not work with MultiWorkerMirroredStrategy
+)
+FRAMEWORKS = ("tensorflow", "keras", "jax")
+
+
+def require_runnable(target: str, module: bool) -> None:
+    """Raises ``InputError`` if the target is not a script, ``EnvironmentMissing`` if no framework is installed."""
+    import importlib.util
+
+    path = Path(target)
+    if not module and path.suffix == ".ipynb":
+        raise InputError(f"{target} is a notebook; convert it with `jupyter nbconvert --to script {target}`")
+    if not module and not path.exists():
+        raise InputError(f"{target} does not exist; give the path of a Python script, or -m and a module name")
+    if not module and path.is_dir() and not (path / "__main__.py").exists():
+        raise InputError(f"{target} is a folder; give the path of a Python script")
+    if module and (missing := missing_module_part(target)):
+        raise InputError(f"there is no module named {missing}; give a module name as for python -m, or a script")
+    if not any(importlib.util.find_spec(name) for name in FRAMEWORKS):
+        raise EnvironmentMissing(
+            f"this Python ({sys.executable}) has no TensorFlow; install Slowtrain in the environment of your script, "
+            "or run `pip install 'slowtrain[tensorflow]'` here"
+        )
+
+
+def known_failure(target: str, module: bool) -> str | None:
+    """A warning about code that is known to fail: ``fit`` of Keras 3 under a strategy with several workers."""
+    import os
+
+    path = Path(*target.split(".")).with_suffix(".py") if module else Path(target)
+    name = b"MultiWorkerMirroredStrategy"
+    try:
+        data = path.read_bytes() if path.is_file() and path.stat().st_size <= MAX_SCRIPT_BYTES else b""
+    except OSError:
+        return None
+    if name not in data:
+        return None
+    from slowtrain.machine.host.environment_variables import count_workers, keras_backend, keras_version
+    from slowtrain.script.lint_rules.host import worker_strategies
+    from slowtrain.script.text import source_file
+
+    keras = keras_version(os.environ) or ""
+    if not keras.partition(".")[0].isdecimal() or int(keras.partition(".")[0]) < FIRST_KERAS_WITHOUT_MULTI_WORKER:
+        return None
+    if keras_backend(os.environ) != "tensorflow" or count_workers(os.environ) == 1:
+        return None
+    read = source_file.parse_source(str(path), data.decode("utf-8", "replace"))
+    try:
+        call = next(worker_strategies.unsupported_strategies(read), None) if read is not None else None
+    except (SyntaxError, RecursionError):  # the script reports its own error when it runs
+        return None
+    finally:
+        source_file.clear_caches()
+    return (
+        f"{path}:{call.lineno}: {worker_strategies.STRATEGY_TEXT}; {worker_strategies.STRATEGY_ADVICE}"
+        if call is not None
+        else None
+    )
+
+
+def missing_module_part(module: str) -> str:
+    """The part of a module name that ``python -m`` would not find from this folder. Empty if it may exist.
+
+    Does not import the module. A package can change its ``__path__`` when it runs, so a package whose text mentions
+    that is assumed to hold the module.
+    """
+    import importlib.util
+    import os
+    from importlib.machinery import PathFinder
+
+    top, *parts = module.split(".")
+    sys.path.insert(0, os.getcwd())
+    try:
+        importlib.invalidate_caches()
+        spec, name = importlib.util.find_spec(top), top
+        while spec is not None and (parts or spec.submodule_search_locations is not None):
+            if spec.submodule_search_locations is None or _may_redirect_imports(spec.origin):
+                return ""  # a module can still turn itself into a package when it runs
+            part = parts.pop(0) if parts else "__main__"
+            name = f"{name}.{part}"
+            # Searched by its last part, because for a full name the finder needs the parent package imported.
+            spec = PathFinder.find_spec(part, list(spec.submodule_search_locations))
+    except (ImportError, LookupError, OSError, ValueError):
+        return ""
+    finally:
+        sys.path.remove(os.getcwd())
+    return name if spec is None else ""
+
+
+def _may_redirect_imports(origin: str | None) -> bool:
+    """Whether a package may search for its modules outside its folder, or cannot be read."""
+    if origin is None:
+        return False  # a namespace package has no code
+    try:
+        text = Path(origin).read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return True
+    return not origin.endswith(".py") or any(word in text for word in ("__path__", "meta_path", "sys.modules"))
+
+
+# Raised by the checks if a fact has the wrong type.
+DAMAGE_ERRORS = (AttributeError, KeyError, TypeError, ValueError, OverflowError, IndexError)
+
+
+@contextmanager
+def reject_damaged(file: Path) -> Iterator[None]:
+    """Put around the checks of the facts in ``file`` only. Raises ``InputError`` if the facts are damaged."""
+    try:
+        yield
+    except DAMAGE_ERRORS as error:
+        raise InputError(
+            f"{file} is damaged ({type(error).__name__}: {error}); write it again with `slowtrain doctor --json`"
+        ) from error
+
 
 REPORT_NAME = "report.html"
 ANSWER_NAME = "checkup.json"
@@ -68,8 +186,7 @@ def examine_profile(
     """
     from slowtrain import diagnose
     from slowtrain.checkup import build_checkup
-    from slowtrain.checkup.sections.external_facts import join_facts
-    from slowtrain.cli._support import facts_file
+    from slowtrain.checkup.external_facts import join_facts
     from slowtrain.profile import discovery
     from slowtrain.trace.loading import profile_trace
 
@@ -77,7 +194,7 @@ def examine_profile(
     copies = [f"{copy.name} is identical to {twin.name} and was read once" for copy, twin in dropped]
     trace = profile_trace.load_profile(kept, notes=(*notes, *copies, *_host_notes(kept)))
     if facts is not None and given is not None:
-        with facts_file.reject_damaged(given):
+        with reject_damaged(given):
             trace = join_facts(trace, facts, str(given))
     return build_checkup(trace, diagnose.diagnose_trace(trace), folder=path)
 
@@ -86,15 +203,13 @@ def _host_notes(files: Sequence[Path]) -> list[str]:
     """One note per host about its own profile, because the slowest host determines the step time."""
     if len(files) < 2:
         return []
-    from slowtrain.checkup.headline import headline_and_notes
+    from slowtrain.checkup import headline
     from slowtrain.trace.loading import profile_trace
 
     notes = []
     for file in files[:MAX_PROFILED_HOSTS]:
         try:
-            notes.append(
-                f"{file.name} alone: {headline_and_notes.describe_host_profile(profile_trace.load_profile([file]))}"
-            )
+            notes.append(f"{file.name} alone: {headline.describe_host_profile(profile_trace.load_profile([file]))}")
         except InputError as error:
             notes.append(f"{file.name} alone: cannot be read: {error}")
     more = len(files) - MAX_PROFILED_HOSTS

@@ -36,7 +36,7 @@ AMD_NAME = "AMD"
 def join_facts(trace: Trace, facts: Facts, file: str) -> Trace:
     """A profile's trace with the facts of ``file``. If the profile contradicts them, only the contradiction is added.
 
-    Damaged facts may raise any exception (``cli/_support/facts_file.py`` prints it in one line).
+    Damaged facts may raise any exception (``cli/_answers.py`` prints it in one line).
     """
     name = "jax" if trace.on_jax else "tensorflow"
     # Other frameworks answered as well, but took no part in these steps.

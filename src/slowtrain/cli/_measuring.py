@@ -1,4 +1,7 @@
-"""Shared by ``fix``, ``verify`` and the sizing verbs: options of a probe, time budget, progress, output of a proof."""
+"""Shared by the verbs that measure (``fix``, ``verify``, ``memory``, ``batch``, ``crossover``).
+
+It holds their options, the time budget, the selected device, the progress, and the output of the answer.
+"""
 
 from __future__ import annotations
 
@@ -17,6 +20,12 @@ from slowtrain.recording.recording_folder import RUNS_FOLDER
 if TYPE_CHECKING:
     from slowtrain.model.answers.cure_proof import Proof
     from slowtrain.verify.measurement.paired_trial import Bench
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from slowtrain.model.answers.batch_sizing import Device
+
 
 TIME_UNITS_S = {"s": 1.0, "m": 60.0, "h": 3600.0, "": 1.0}
 
@@ -58,12 +67,12 @@ def create_bench(args: argparse.Namespace, target: str, stem: str) -> Bench:
     Raises ``InputError`` for a script that cannot run, and ``EnvironmentMissing`` without a framework.
     """
     from slowtrain.capture.process import launch
-    from slowtrain.cli._support import answer_output, script_check
+    from slowtrain.cli import _answers
     from slowtrain.verify.measurement.paired_trial import Bench
     from slowtrain.verify.measurement.probe_process import Script
 
-    script_check.require_runnable(target, args.module)
-    answer_output.require_writable(getattr(args, "html", None), args.json)
+    _answers.require_runnable(target, args.module)
+    _answers.require_writable(getattr(args, "html", None), args.json)
     try:
         given = args.stdin.read_bytes() if args.stdin is not None else None
     except OSError as error:
@@ -119,13 +128,13 @@ def _format_clock(seconds: float) -> str:
 
 def print_proof(args: argparse.Namespace, proof: Proof, folder: Path, *, written: bool) -> None:
     """Prints the text, or only the JSON if ``--json -`` was given; writes the patch and the requested files."""
-    from slowtrain.cli._support import answer_output
+    from slowtrain.cli import _answers
     from slowtrain.report import pages
     from slowtrain.report import proof as report
 
     patch = folder / "fix.patch"
     if proof.diff:
-        answer_output.write_file(patch, proof.diff)
+        _answers.write_file(patch, proof.diff)
     if proof.diff and proof.files:
         proof = replace(
             proof, apply=_git_apply_command(proof, patch, back=False), undo=_git_apply_command(proof, patch, back=True)
@@ -134,12 +143,12 @@ def print_proof(args: argparse.Namespace, proof: Proof, folder: Path, *, written
     if proof.before is not None:
         page = pages.proof_page(proof, written=written)
         shown = args.html or folder / "fix.html"
-        answer_output.write_file(shown, page, folders=True)
+        _answers.write_file(shown, page, folders=True)
     document = report.proof_json(proof, written=written)
-    answer_output.write_file(folder / "fix.json", document)
-    if args.json is not None and answer_output.write_json(document, args.json):
+    _answers.write_file(folder / "fix.json", document)
+    if args.json is not None and _answers.write_json(document, args.json):
         return
-    answer_output.print_text(report.proof_text, proof)
+    _answers.print_text(report.proof_text, proof)
     if proof.diff:
         print(f"\npatch:  {patch}")
         if proof.files:
@@ -154,3 +163,86 @@ def _git_apply_command(proof: Proof, patch: Path, *, back: bool) -> str:
 
     top = edited_files.patch_root([one.path for one in proof.files], Path.cwd())
     return shlex.join(["git", "-C", str(top), "apply", *(["-R"] if back else []), str(patch.resolve())])
+
+
+MIN_DEVICE_BYTES = 1 << 20
+PAGE_HELP = "write the HTML report to FILE (default: in the folder of the runs)"
+
+
+def find_device(text: str | None) -> Device | None:
+    """The named card or size; without a name, the GPU of this computer, or None if there is none.
+
+    Raises ``InputError`` for an unknown name or a size below 1 MiB.
+    """
+    from slowtrain.machine.host.nvml import Gpus
+    from slowtrain.machine.tables import card_memory
+    from slowtrain.model.answers.batch_sizing import Device
+
+    if text is None:
+        found = card_memory.local_gpu_memory(Gpus().facts()["devices"])
+        return Device(f"this computer's {found[0]}", *found[1:], "here") if found is not None else None
+    size = card_memory.size_bytes(text)
+    if size is not None:
+        if size < MIN_DEVICE_BYTES:
+            raise InputError(f"--device {text} is less than 1 MiB; write a size such as 16GiB, or a card's name")
+        return Device(text, size, "as it was given")
+    card = card_memory.find_card(text)
+    article = "an" if card.name[0] in "AEFHILMNORSX" else "a"  # names that are pronounced with a vowel first
+    return Device(f"{article} {card.name}", card.usable_mib << 20, card_memory.source_sentence(card), "card")
+
+
+def add_device_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--device",
+        metavar="CARD",
+        help="name of a GPU (T4, A100-40GB) or a memory size (16GiB); default: the GPU of this computer, if any",
+    )
+    parser.add_argument(
+        "--growth", action="store_true", help="allocate device memory as needed, as with set_memory_growth"
+    )
+
+
+def add_script_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("script", metavar="SCRIPT", help="training script")
+    parser.add_argument(
+        "arguments",
+        nargs=argparse.REMAINDER,
+        metavar="...",
+        help="its arguments; {batch} is replaced by the batch size",
+    )
+
+
+def add_recording_option(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--recording",
+        type=Path,
+        metavar="FOLDER",
+        help="store the answer in this recording, for slowtrain report",
+    )
+
+
+def require_recording(args: argparse.Namespace) -> None:
+    """Raises ``InputError`` if ``--recording`` does not name a recording."""
+    from slowtrain.recording import recording_folder
+
+    if args.recording is not None and not recording_folder.is_recording(args.recording):
+        raise InputError(f"{args.recording} is not a recording; give the folder that slowtrain run wrote")
+
+
+def script_stem(args: argparse.Namespace) -> str:
+    return str(args.script) if args.module else Path(args.script).stem
+
+
+def print_sizing(
+    args: argparse.Namespace, file: Path, document: str, page: str, render: Callable[..., str], answer: Any
+) -> None:
+    """Writes JSON and page into the folder of the runs or to the requested files, and prints the text."""
+    from slowtrain.cli import _answers
+
+    shown = args.html or file.with_suffix(".html")
+    _answers.write_file(shown, page, folders=True)
+    _answers.write_file(file, document)
+    if args.json is None or not _answers.write_json(document, args.json):
+        _answers.print_text(render, answer)
+    if args.json != "-":
+        print(f"\nreport: {shown}")
