@@ -19,7 +19,7 @@ from typing import Any
 from slowtrain import cli
 from slowtrain.cause_folder import cause_files
 from slowtrain.cli import explain
-from slowtrain.model.answers import batch_sizing
+from slowtrain.model import measurements
 from slowtrain.report import crossover, doctor, documents, lint, oom, proof, sizing
 
 DOCS = Path(__file__).parent
@@ -43,13 +43,13 @@ def pages() -> dict[str, str]:
 def schemas() -> dict[str, dict[str, Any]]:
     """The schema of each JSON document, by the name of its verb. ``fix`` is what fix and verify add to a checkup."""
     kinds: dict[str, tuple[type, str]] = {
-        "batch": (batch_sizing.BatchCurve, sizing.BATCH_SCHEMA),
+        "batch": (measurements.BatchCurve, sizing.BATCH_SCHEMA),
         "checkup": (documents.CheckupDocument, documents.CHECKUP_SCHEMA),
         "crossover": (crossover.CrossoverDocument, crossover.SCHEMA),
         "doctor": (doctor.DoctorDocument, doctor.SCHEMA),
         "fix": (proof.FixDocument, documents.CHECKUP_SCHEMA),
         "lint": (lint.LintDocument, lint.SCHEMA),
-        "memory": (batch_sizing.MemoryAnswer, sizing.MEMORY_SCHEMA),
+        "memory": (measurements.MemoryAnswer, sizing.MEMORY_SCHEMA),
         "oom": (oom.OomDocument, oom.SCHEMA),
     }
     return {name: documents.json_schema(kind, schema) for name, (kind, schema) in kinds.items()}

@@ -12,8 +12,7 @@ import pytest
 from slowtrain import diagnose
 from slowtrain.causes import all_causes
 from slowtrain.checkup import build_checkup, chart_data
-from slowtrain.model import Checkup, Place, Saving, VerdictKind
-from slowtrain.model.report_charts import Bar
+from slowtrain.model import Bar, Checkup, Place, Saving, VerdictKind
 from slowtrain.report import documents, pages, text
 from slowtrain.trace import Trace
 from slowtrain.trace.loading.drawn_trace import parse_drawing

@@ -22,7 +22,7 @@ from slowtrain.machine.checks.machine_checks import combined_state
 from slowtrain.machine.checks.visibility_checks import count_visible
 from slowtrain.machine.tables.rule_table import SOURCES
 from slowtrain.model import Signal
-from slowtrain.model.answers.doctor_sheet import Check, CheckState
+from slowtrain.model.inspections import Check, CheckState
 from slowtrain.report import doctor, pages
 from slowtrain.trace import Trace
 from slowtrain.trace.loading.drawn_trace import parse_drawing

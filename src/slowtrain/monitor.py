@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 
 from slowtrain.errors import InputError
 from slowtrain.model import Checkup
-from slowtrain.model.answers.live_frame import Alert, Frame
+from slowtrain.model.live_frame import Alert, Frame
 from slowtrain.recording.recording_folder import RUNS_FOLDER
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from markupsafe import escape
 
 from slowtrain.cli import _measuring
 from slowtrain.cli._measuring import ProofProgress
-from slowtrain.model.answers.cure_proof import ChangedFile, Proof
+from slowtrain.model.measurements import ChangedFile, Proof
 from slowtrain.script.text import edits
 
 from ..report import checkups  # noqa: TID252  tests are no package

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from slowtrain.model.answers.linted_files import UNUSED_IGNORE
+from slowtrain.model.inspections import UNUSED_IGNORE
 from slowtrain.report import documents, lint
 
 from .linting import BROKEN, CURED, EAGER, PIPELINE, Folder

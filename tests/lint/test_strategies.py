@@ -10,7 +10,7 @@ import pytest
 from slowtrain.cli import _answers
 from slowtrain.machine.checks.library_checks import check_builds
 from slowtrain.machine.host import environment_variables
-from slowtrain.model.answers.doctor_sheet import CheckState
+from slowtrain.model.inspections import CheckState
 
 from . import spotted
 

@@ -13,7 +13,7 @@ import numpy as np
 import psutil
 import pytest
 
-from slowtrain.model.answers.live_frame import Alert
+from slowtrain.model.live_frame import Alert
 from slowtrain.watch import Watch, alert_rules, background_processes
 
 from .making import MS, Making

@@ -12,7 +12,7 @@ import pytest
 from slowtrain.cli import _live_view
 from slowtrain.errors import InputError
 from slowtrain.model import Place
-from slowtrain.model.answers.live_frame import Alert, Frame, RunState
+from slowtrain.model.live_frame import Alert, Frame, RunState
 from slowtrain.report import frames
 from slowtrain.watch import background_processes, frame_outputs
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from slowtrain.model import Effect, Saving, Verdict
-from slowtrain.model.answers.cure_proof import Attempt, ChangedFile, ManualCure, Proof
+from slowtrain.model.measurements import Attempt, ChangedFile, ManualCure, Proof
 from slowtrain.report import documents, pages
 from slowtrain.report import proof as report
 

@@ -12,7 +12,7 @@ import pytest
 
 from slowtrain.errors import InputError
 from slowtrain.memory.allocation_record import AllocationRecord, AllocationRequest
-from slowtrain.model.answers.batch_sizing import Device, Point
+from slowtrain.model.measurements import Device, Point
 from slowtrain.report import sizing as report
 from slowtrain.trace.loading.drawn_trace import parse_drawing
 from slowtrain.verify.batch_sizes import batch_probe, memory_need, throughput_curve

@@ -39,7 +39,7 @@ from slowtrain.model import (
     Subject,
     WindowCost,
 )
-from slowtrain.model.answers.linted_files import UNUSED_IGNORE, LintFinding
+from slowtrain.model.inspections import UNUSED_IGNORE, LintFinding
 from slowtrain.trace import Trace
 from slowtrain.trace.loading import sidecar_files
 from slowtrain.trace.run_division import attribution

@@ -18,7 +18,7 @@ from types import FrameType
 from typing import Any, TextIO
 
 from slowtrain.errors import InputError
-from slowtrain.model.answers.live_frame import Alert, Frame, RunState
+from slowtrain.model.live_frame import Alert, Frame, RunState
 from slowtrain.watch import ENDED_STATES, Watch
 from slowtrain.watch.frame_outputs import AlertDelivery
 

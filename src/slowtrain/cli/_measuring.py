@@ -18,13 +18,13 @@ from slowtrain.errors import InputError
 from slowtrain.recording.recording_folder import RUNS_FOLDER
 
 if TYPE_CHECKING:
-    from slowtrain.model.answers.cure_proof import Proof
+    from slowtrain.model.measurements import Proof
     from slowtrain.verify.measurement.paired_trial import Bench
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from slowtrain.model.answers.batch_sizing import Device
+    from slowtrain.model.measurements import Device
 
 
 TIME_UNITS_S = {"s": 1.0, "m": 60.0, "h": 3600.0, "": 1.0}
@@ -176,7 +176,7 @@ def find_device(text: str | None) -> Device | None:
     """
     from slowtrain.machine.host.nvml import Gpus
     from slowtrain.machine.tables import card_memory
-    from slowtrain.model.answers.batch_sizing import Device
+    from slowtrain.model.measurements import Device
 
     if text is None:
         found = card_memory.local_gpu_memory(Gpus().facts()["devices"])

@@ -39,7 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def main(args: argparse.Namespace) -> int:
     """Returns 0 if no problem was found, else 1."""
     from slowtrain.cli._answers import print_text, write_file, write_json
-    from slowtrain.model.answers.doctor_sheet import CheckState
+    from slowtrain.model.inspections import CheckState
     from slowtrain.report import doctor
 
     found = _machine_sheet(args)

@@ -11,7 +11,7 @@ from slowtrain.errors import InputError
 
 if TYPE_CHECKING:
     from slowtrain.model import Effect
-    from slowtrain.model.answers.linted_files import LintAnswer
+    from slowtrain.model.inspections import LintAnswer
 
 HELP = "find causes of slow steps in source files without running them, and fix some of them"
 EXAMPLES = """
@@ -69,7 +69,7 @@ def main(args: argparse.Namespace) -> int:
 
     from slowtrain.lint import baseline, file_fixes, lint_paths
     from slowtrain.lint.inputs import lint_settings
-    from slowtrain.model.answers.linted_files import FileError
+    from slowtrain.model.inspections import FileError
 
     chosen = lint_settings.load_settings(
         paths, config=args.config, select=_split_names(args.select), ignore=_split_names(args.ignore)
@@ -113,7 +113,7 @@ def _check_options(args: argparse.Namespace) -> None:
 
 def _allowed_effects(args: argparse.Namespace) -> frozenset[Effect]:
     from slowtrain.model import Effect
-    from slowtrain.model.answers.linted_files import SAFE_EFFECTS
+    from slowtrain.model.inspections import SAFE_EFFECTS
 
     if args.unsafe_fixes:
         return frozenset(Effect)

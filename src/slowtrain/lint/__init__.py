@@ -23,7 +23,7 @@ from slowtrain.lint.file_check import FileResult
 from slowtrain.lint.inputs import file_search
 from slowtrain.lint.inputs.lint_settings import LintSettings
 from slowtrain.model import Effect
-from slowtrain.model.answers.linted_files import FileError, LintAnswer, RewrittenFile
+from slowtrain.model.inspections import FileError, LintAnswer, RewrittenFile
 
 if TYPE_CHECKING:  # imported only if there are many files
     from multiprocessing.context import BaseContext

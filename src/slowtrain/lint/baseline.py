@@ -13,7 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from slowtrain.errors import InputError
-from slowtrain.model.answers.linted_files import LintAnswer, LintFinding
+from slowtrain.model.inspections import LintAnswer, LintFinding
 
 SCHEMA = "slowtrain.lint-baseline/1"
 FindingKey = tuple[str, str, str]

@@ -14,7 +14,7 @@ from slowtrain.lint.inputs import documents, lint_settings, notebooks
 from slowtrain.lint.inputs.documents import Document, UnreadableFileError
 from slowtrain.lint.inputs.lint_settings import LintSettings
 from slowtrain.model import Spot
-from slowtrain.model.answers.linted_files import UNUSED_IGNORE, FileError, LintFinding
+from slowtrain.model.inspections import UNUSED_IGNORE, FileError, LintFinding
 from slowtrain.script.text import edits, source_file
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from slowtrain.lint.inputs import documents
 from slowtrain.lint.inputs.documents import Document, UnreadableFileError
 from slowtrain.lint.inputs.lint_settings import LintSettings
 from slowtrain.model import Edit, Effect
-from slowtrain.model.answers.linted_files import FileError, LintFinding, RewrittenFile
+from slowtrain.model.inspections import FileError, LintFinding, RewrittenFile
 from slowtrain.script.text import edits
 
 MAX_FIX_PASSES = 50  # each pass fixes at least one finding; edits that need more passes undo each other

@@ -19,7 +19,7 @@ from slowtrain.memory.allocation_record import (
     scale_requests,
 )
 from slowtrain.memory.bfc_allocator import Allocator, round_up_size
-from slowtrain.model.answers.batch_sizing import Need
+from slowtrain.model.measurements import Need
 
 MAX_REPLAYED_BATCH = 1 << 24
 

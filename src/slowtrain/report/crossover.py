@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 from msgspec import Struct, field
 
 from slowtrain import __version__
-from slowtrain.model.answers.crossover_result import Crossover, Overtaking, Range, Side
+from slowtrain.model.measurements import Crossover, Overtaking, Range, Side
 from slowtrain.report import wording
 from slowtrain.report.documents import Tool, at, build_document, json_text
 from slowtrain.report.terminal import Terminal, joined_lines, readable_width

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from msgspec import Struct, field
 
-from slowtrain.model.answers.doctor_sheet import Check, CheckState, Sheet, Source
+from slowtrain.model.inspections import Check, CheckState, Sheet, Source
 from slowtrain.report import wording
 from slowtrain.report.documents import CauseId, Tool, build_document, json_text
 from slowtrain.report.terminal import Terminal, joined_lines

@@ -19,7 +19,7 @@ from rich.cells import cell_len
 
 from slowtrain import __version__
 from slowtrain.model import Effect
-from slowtrain.model.answers.linted_files import SAFE_EFFECTS, FileError, LintAnswer, LintFinding
+from slowtrain.model.inspections import SAFE_EFFECTS, FileError, LintAnswer, LintFinding
 from slowtrain.number_text import format_count
 from slowtrain.report.documents import CauseId, Count, Position, RuntimeWord, Tool, build_document, json_text
 from slowtrain.report.terminal import Terminal, joined_lines

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 from msgspec import Struct, field
 
 from slowtrain import __version__
-from slowtrain.model.answers.exhaustion import (
+from slowtrain.model.exhaustion import (
     Advice,
     Dump,
     Exhaustion,

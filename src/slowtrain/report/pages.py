@@ -22,11 +22,9 @@ from jinja2.bccache import Bucket
 from markupsafe import Markup, escape
 
 from slowtrain.model import Attribution, Band, Chart, Checkup, InputNode, Part, Pictures
-from slowtrain.model.answers.batch_sizing import BatchCurve, MemoryAnswer
-from slowtrain.model.answers.crossover_result import Crossover
-from slowtrain.model.answers.cure_proof import Proof
-from slowtrain.model.answers.doctor_sheet import CheckState, Sheet
-from slowtrain.model.answers.exhaustion import Dump, Exhaustion
+from slowtrain.model.exhaustion import Dump, Exhaustion
+from slowtrain.model.inspections import CheckState, Sheet
+from slowtrain.model.measurements import BatchCurve, Crossover, MemoryAnswer, Proof
 from slowtrain.number_text import format_count, format_number
 from slowtrain.report import charts, documents, wording
 

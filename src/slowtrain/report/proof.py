@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 from msgspec import Struct, field
 
 from slowtrain.model import Checkup, Diagnosis, Effect, Verdict, VerdictKind
-from slowtrain.model.answers.cure_proof import Attempt, Change, Comparison, ManualCure, Proof
+from slowtrain.model.measurements import Attempt, Change, Comparison, ManualCure, Proof
 from slowtrain.number_text import format_number
 from slowtrain.report import documents, wording
 from slowtrain.report.documents import at

@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from slowtrain.model.answers.live_frame import Frame, RunState
+from slowtrain.model.live_frame import Frame, RunState
 from slowtrain.recording.live_follower import Follower
 from slowtrain.watch.alert_rules import AlertBook
 from slowtrain.watch.background_processes import BackgroundDiagnosis

@@ -15,7 +15,7 @@ import numpy as np
 from slowtrain.columns.array_statistics import median_value, quantile
 from slowtrain.columns.steps import is_loss
 from slowtrain.model import Category, Signal
-from slowtrain.model.answers.live_frame import Alert, RunState
+from slowtrain.model.live_frame import Alert, RunState
 from slowtrain.report import wording
 from slowtrain.watch.background_processes import DiagnosisReport
 from slowtrain.watch.recording_look import RecordingLook

@@ -25,17 +25,7 @@ from typing import IO, Any
 
 from slowtrain.errors import SlowtrainError
 from slowtrain.model import Part, Place
-from slowtrain.model.answers.live_frame import (
-    Alert,
-    Curve,
-    FoundCause,
-    Frame,
-    Gpu,
-    Machine,
-    Progress,
-    RunState,
-    StepTime,
-)
+from slowtrain.model.live_frame import Alert, Curve, FoundCause, Frame, Gpu, Machine, Progress, RunState, StepTime
 
 FIRST_DIAGNOSIS_S = 10.0  # after the first look with enough steps
 DIAGNOSIS_INTERVAL_S = 60.0

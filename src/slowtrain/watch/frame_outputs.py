@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from slowtrain.errors import EnvironmentMissing, InputError
-from slowtrain.model.answers.live_frame import Alert, Frame, RunState
+from slowtrain.model.live_frame import Alert, Frame, RunState
 from slowtrain.report import frames
 
 MIN_START_INTERVAL_S = 10.0  # between two starts of the command

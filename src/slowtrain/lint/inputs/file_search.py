@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from slowtrain.errors import InputError
 from slowtrain.lint.inputs.lint_settings import LintSettings
-from slowtrain.model.answers.linted_files import FileError
+from slowtrain.model.inspections import FileError
 
 SOURCE_SUFFIXES = (".py", ".pyw", ".ipynb")
 # Other people's code and output of tools. A folder given on the command line is walked even if its name is here.

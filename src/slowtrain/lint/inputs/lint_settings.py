@@ -13,7 +13,7 @@ from typing import Any
 
 from slowtrain.cause_folder import cause_files
 from slowtrain.errors import EnvironmentMissing, InputError
-from slowtrain.model.answers.linted_files import UNUSED_IGNORE
+from slowtrain.model.inspections import UNUSED_IGNORE
 
 CONFIG_FILE = "pyproject.toml"
 TABLE_KEYS = ("select", "ignore", "exclude", "per-file-ignores")

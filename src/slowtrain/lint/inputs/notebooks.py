@@ -15,7 +15,7 @@ from json.decoder import JSONDecoder, scanstring  # type: ignore[attr-defined]  
 from slowtrain.errors import InputError
 from slowtrain.lint.inputs import documents
 from slowtrain.model import Edit
-from slowtrain.model.answers.linted_files import FileError
+from slowtrain.model.inspections import FileError
 from slowtrain.script.text import edits, source_file
 from slowtrain.script.text.source_file import Source
 

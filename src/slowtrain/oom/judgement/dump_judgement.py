@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from slowtrain.model.answers.exhaustion import Advice, Dump, FailureKind, FailureOutcome, JudgedDump, PoolKind, Purpose
+from slowtrain.model.exhaustion import Advice, Dump, FailureKind, FailureOutcome, JudgedDump, PoolKind, Purpose
 from slowtrain.oom.judgement import (
     failure_outcome,
     failure_sentence,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from slowtrain.model.answers.exhaustion import Dump, FailureKind, FailureOutcome, PoolKind
+from slowtrain.model.exhaustion import Dump, FailureKind, FailureOutcome, PoolKind
 from slowtrain.oom.judgement import memory_questions
 from slowtrain.oom.messages.dump_builder import ROUNDING_SHARE
 

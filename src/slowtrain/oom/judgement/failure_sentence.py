@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from slowtrain.model.answers.exhaustion import Dump, FailureKind, FailureOutcome, PoolKind, Purpose
+from slowtrain.model.exhaustion import Dump, FailureKind, FailureOutcome, PoolKind, Purpose
 from slowtrain.oom.judgement import failure_outcome, memory_questions
 from slowtrain.oom.messages import host_memory, library_failures
 from slowtrain.oom.messages.dump_builder import ROUNDING_SHARE

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from slowtrain.model.answers.exhaustion import Advice, Dump, FailureKind, FailureOutcome, HeldBy, PoolKind, Purpose
+from slowtrain.model.exhaustion import Advice, Dump, FailureKind, FailureOutcome, HeldBy, PoolKind, Purpose
 from slowtrain.oom.judgement import failure_outcome, memory_questions
 from slowtrain.oom.judgement.smaller_request import BATCH_INDEPENDENT, share_phrase
 from slowtrain.oom.messages import host_memory, library_failures, torch_errors

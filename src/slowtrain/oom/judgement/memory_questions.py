@@ -6,7 +6,7 @@ made from an array?
 
 from __future__ import annotations
 
-from slowtrain.model.answers.exhaustion import Dump, FailureKind, FailureOutcome, HeldBy, PoolKind, Questions
+from slowtrain.model.exhaustion import Dump, FailureKind, FailureOutcome, HeldBy, PoolKind, Questions
 from slowtrain.oom.messages import library_failures
 from slowtrain.oom.messages.dump_builder import ROUNDING_SHARE
 from slowtrain.oom.text import tensor_purpose

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from slowtrain.model.answers.exhaustion import Exhaustion
+from slowtrain.model.exhaustion import Exhaustion
 from slowtrain.oom.text.size_words import format_size
 
 MAX_LISTED_HOLDERS = 6

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from slowtrain.model.answers.exhaustion import Advice, Dump, FailureOutcome, PoolKind, Purpose
+from slowtrain.model.exhaustion import Advice, Dump, FailureOutcome, PoolKind, Purpose
 from slowtrain.oom.judgement import failure_outcome, memory_questions
 from slowtrain.oom.text import tensor_purpose
 from slowtrain.oom.text.size_words import format_size

@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import dataclass, field, replace
 
 from slowtrain.model import Place
-from slowtrain.model.answers.exhaustion import Dump, FailureKind, MemoryHolder, MemoryRequest, PoolKind
+from slowtrain.model.exhaustion import Dump, FailureKind, MemoryHolder, MemoryRequest, PoolKind
 from slowtrain.oom.messages.device_memory import DeviceMemory
 from slowtrain.oom.text.byte_sizes import parse_dimensions
 from slowtrain.oom.text.log_tracebacks import TracebackState

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 
-from slowtrain.model.answers.exhaustion import FailureKind, PoolKind
+from slowtrain.model.exhaustion import FailureKind, PoolKind
 from slowtrain.oom.messages.dump_builder import KERNEL_NAME, DumpBuilder
 from slowtrain.oom.text.byte_sizes import SIZE, decode_name, parse_dimensions, parse_size, tensor_bytes
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from slowtrain.model.answers.exhaustion import FailureKind
+from slowtrain.model.exhaustion import FailureKind
 from slowtrain.oom.messages.dump_builder import DumpBuilder
 from slowtrain.oom.text.byte_sizes import parse_size
 

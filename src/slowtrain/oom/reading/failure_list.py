@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from slowtrain.model.answers.exhaustion import Dump, FailureKind, PoolKind
+from slowtrain.model.exhaustion import Dump, FailureKind, PoolKind
 from slowtrain.oom.messages import device_memory, host_memory, library_failures
 from slowtrain.oom.messages.dump_builder import DumpBuilder, DumpKey, LogRank, merge_reports, with_request_facts
 

@@ -6,7 +6,7 @@ import re
 from dataclasses import replace
 from typing import Any
 
-from slowtrain.model.answers.exhaustion import FailureKind, MemoryRequest
+from slowtrain.model.exhaustion import FailureKind, MemoryRequest
 from slowtrain.oom.messages import (
     allocator_lines,
     device_memory,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from slowtrain.model.answers.exhaustion import FailureKind, MemoryRequest
+from slowtrain.model.exhaustion import FailureKind, MemoryRequest
 from slowtrain.oom.messages import allocator_lines, device_memory, xla_errors
 from slowtrain.oom.messages.dump_builder import DumpBuilder, LogRank
 from slowtrain.oom.reading.failure_list import Failures, with_list

@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass
 
 from slowtrain.model import Place
-from slowtrain.model.answers.exhaustion import Purpose
+from slowtrain.model.exhaustion import Purpose
 from slowtrain.oom.text import tensor_purpose
 from slowtrain.oom.text.byte_sizes import decode_name
 

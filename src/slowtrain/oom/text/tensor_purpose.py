@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 
-from slowtrain.model.answers.exhaustion import MemoryRequest, Purpose
+from slowtrain.model.exhaustion import MemoryRequest, Purpose
 
 _OPTIMIZER = re.compile(rb"[/\\]optim(?:izers?)?[/\\]|[/\\](?:base_)?optimizer(?:_v2)?\.py|[/\\]optax[/\\]")
 # These compute the gradients first.

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from slowtrain.errors import EnvironmentMissing, InputError
 from slowtrain.machine.host.nvml import Gpus
 from slowtrain.model import Category
-from slowtrain.model.answers.crossover_result import Crossover, Overtaking, Side, Timing
+from slowtrain.model.measurements import Crossover, Overtaking, Side, Timing
 from slowtrain.number_text import format_count
 from slowtrain.trace import Trace
 from slowtrain.trace.loading import recording_trace, sidecar_files

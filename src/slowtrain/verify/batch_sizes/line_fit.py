@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from slowtrain.model.answers.crossover_result import Fit, Overtaking, Range, Timing
+from slowtrain.model.measurements import Fit, Overtaking, Range, Timing
 
 DRAW_COUNT = 4000
 DRAW_SEED = 20_240_817

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from slowtrain.memory import peak_forecast
 from slowtrain.memory.peak_forecast import NO_LIMIT_BYTES, MemoryPool, PeakForecast, replay_requests, unlimited_pool
-from slowtrain.model.answers.batch_sizing import Device, MemoryAnswer
+from slowtrain.model.measurements import Device, MemoryAnswer
 from slowtrain.number_text import format_count
 from slowtrain.verify.batch_sizes.batch_probe import BatchProbes, device_for_framework, measure_peaks
 from slowtrain.verify.batch_sizes.limit_trials import TrialAnswer, try_batches

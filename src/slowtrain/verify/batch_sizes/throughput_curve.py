@@ -10,7 +10,7 @@ import numpy as np
 
 from slowtrain.errors import InputError
 from slowtrain.memory.peak_forecast import MemoryPool, PeakForecast
-from slowtrain.model.answers.batch_sizing import BatchCurve, Device, Point
+from slowtrain.model.measurements import BatchCurve, Device, Point
 from slowtrain.number_text import format_count
 from slowtrain.trace import Trace
 from slowtrain.trace.loading import recording_trace, sidecar_files

@@ -11,7 +11,7 @@ from pathlib import Path
 from slowtrain.capture.sandbox.treatments import PLACED_TREATMENTS, TREATMENTS
 from slowtrain.errors import InputError
 from slowtrain.model import Effect, Saving, Verdict
-from slowtrain.model.answers.cure_proof import Attempt, Proof
+from slowtrain.model.measurements import Attempt, Proof
 from slowtrain.number_text import format_count
 from slowtrain.script.navigation import module_files
 from slowtrain.script.pipelines import dataset_chains

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from slowtrain.model import Effect, Verdict
-from slowtrain.model.answers.cure_proof import Attempt
+from slowtrain.model.measurements import Attempt
 from slowtrain.verify.candidates.candidate_proof import judge_trial
 from slowtrain.verify.candidates.diagnosed_probe import MIN_PAIRS, DiagnosedProbe, minimum_trial_s
 from slowtrain.verify.candidates.edited_files import EditedFiles

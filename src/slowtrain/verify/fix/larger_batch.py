@@ -10,7 +10,7 @@ from typing import Any
 from slowtrain.causes import class_of
 from slowtrain.errors import InputError
 from slowtrain.model import Diagnosis, Effect, Prescription
-from slowtrain.model.answers.batch_sizing import BatchCurve, Device
+from slowtrain.model.measurements import BatchCurve, Device
 from slowtrain.trace.signals.device import batch_curve
 from slowtrain.verify.batch_sizes import throughput_curve
 from slowtrain.verify.batch_sizes.batch_probe import step_batch

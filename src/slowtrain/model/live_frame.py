@@ -1,7 +1,6 @@
 """Nouns of the live view: one frame of a run in progress, and its alerts.
 
-Frozen values, which reports render. What was not measured is None or empty, never zero. Times are ms from the start of
-the run.
+What was not measured is None or empty, never zero. Times are ms from the start of the run.
 """
 
 from __future__ import annotations
