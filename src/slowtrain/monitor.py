@@ -72,12 +72,9 @@ class Run:
 
     def checkup(self) -> Shown:
         """The diagnosis of the recording, complete or so far. Raises ``InputError``."""
-        from slowtrain import diagnose
-        from slowtrain.checkup import build_checkup
-        from slowtrain.trace.loading import recording_trace
+        from slowtrain.checkup import examine_recording
 
-        trace = recording_trace.load_recording(self.folder)
-        found = build_checkup(trace, diagnose.diagnose_trace(trace), folder=self.folder)
+        found = examine_recording(self.folder)
         return Shown(**{f.name: getattr(found, f.name) for f in dataclasses.fields(found)})
 
     def report(self, *, width: int = 80) -> str:

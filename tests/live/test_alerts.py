@@ -13,6 +13,7 @@ import numpy as np
 import psutil
 import pytest
 
+from slowtrain.model import Diagnosis, Evidence, Saving
 from slowtrain.model.live_frame import Alert
 from slowtrain.watch import Watch, alert_rules, background_processes
 
@@ -193,21 +194,11 @@ def test_what_a_cause_says_takes_the_place_of_the_cheap_sign(tmp_path: Path) -> 
     looking.examining._due_s = float("inf")
     found = [looking.look().alerts for _ in range(alert_rules.CONFIRMING_LOOKS)][-1]
     assert [a.id for a in found] == ["slower-steps"]
-    looking.examining.told = background_processes._parse_report(
-        {
-            "diagnoses": [
-                {
-                    "cause": "drift/growing-step", "title": "Steps grow", "says": "by 1 % a minute", "where": [],
-                    "numbers": {}, "speedup": 1.5, "scope": "step", "watch_rules": ["slower-steps"],
-                },
-                {
-                    "cause": "input/sequential-map", "title": "A map", "says": "", "where": [],
-                    "numbers": {}, "speedup": 2.0, "scope": "step", "watch_rules": [],
-                },
-            ]
-        },
-        1000.0,
-    )  # fmt: skip
+    growing = Diagnosis(
+        "drift/growing-step", "Steps grow", Evidence("by 1 % a minute"), Saving("step", 3.0, 2.0, 1.2, 1.8), 0.3
+    )
+    mapped = Diagnosis("input/sequential-map", "A map", Evidence(""), Saving("step", 4.0, 2.0, 1.5, 2.5), 0.5)
+    looking.examining.told = background_processes.diagnosis_report([growing, mapped], 1000.0)
     frame = looking.look()
     assert [a.id for a in frame.alerts] == ["drift/growing-step"]
     assert [f.cause for f in frame.found] == ["input/sequential-map"]

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from slowtrain import __version__
+from slowtrain import __version__, diagnose
 from slowtrain.checkup import chart_data, external_facts, headline, notes, verdicts
 from slowtrain.columns.array_statistics import median_value
 from slowtrain.columns.device import Device
@@ -41,7 +41,7 @@ from slowtrain.model import (
 )
 from slowtrain.model.inspections import UNUSED_IGNORE, LintFinding
 from slowtrain.trace import Trace
-from slowtrain.trace.loading import sidecar_files
+from slowtrain.trace.loading import recording_trace, sidecar_files
 from slowtrain.trace.run_division import attribution
 from slowtrain.trace.signals.device import achieved_rates
 
@@ -49,6 +49,12 @@ MAX_SOURCE_BYTES = 4 << 20
 # Time of the script's thread for one recorded span (docs/overhead.md). A step of two or three spans took 10 to 16 µs
 # longer with the wrappers in Python. With the fast path in C before them, a step of two to four takes 6 to 8 µs longer.
 PYTHON_SPAN_S, COMPILED_SPAN_S = 6e-6, 2.5e-6
+
+
+def examine_recording(folder: Path) -> Checkup:
+    """The checkup of a recording. Raises ``InputError`` if it cannot be read."""
+    trace = recording_trace.load_recording(folder)
+    return build_checkup(trace, diagnose.diagnose_trace(trace), folder=folder)
 
 
 def build_checkup(trace: Trace, findings: Findings, *, folder: Path) -> Checkup:

@@ -91,6 +91,14 @@ def build_parser(only: str | None = None) -> argparse.ArgumentParser:
     return parser
 
 
+def add_json_option(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--json",
+        metavar="FILE",
+        help="write the answer as JSON; - writes it to standard output and prints nothing else there",
+    )
+
+
 class _VerbParser(argparse.ArgumentParser):
     """Reports wrong usage in one line, like every other error, instead of printing the usage."""
 

@@ -9,7 +9,6 @@ import shutil
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -140,35 +139,18 @@ MAX_PROFILED_HOSTS = 16  # hosts whose profiles are also read one by one; each t
 STDOUT_NAME = "-"  # given as a file name
 
 
-@dataclass(frozen=True)
-class RecordingAnswer:
-    """The answer from a recording. ``html`` and ``json`` name additional files to write."""
+def print_recording_answer(folder: Path, *, html: Path | None, json: str | None) -> None:
+    """Examines the recording, prints the text and writes the reports into the recording.
 
-    folder: Path
-    html: Path | None = None
-    json: str | None = None
+    ``html`` and ``json`` name additional files to write. Raises ``InputError`` if the recording cannot be read or a
+    report cannot be written.
+    """
+    from slowtrain.recording import recording_folder
 
-    def print_answer(self) -> Checkup:
-        """Examines the recording, prints the text and writes the reports into the recording.
+    recording_folder.require_recording(folder)  # before the slow imports
+    from slowtrain.checkup import examine_recording
 
-        Raises ``InputError`` if the recording cannot be read or a report cannot be written.
-        """
-        from slowtrain.recording import recording_folder
-
-        recording_folder.require_recording(self.folder)  # before the slow imports
-        found = examine_recording(self.folder)
-        print_answer(found, html=self.html, json=self.json, into=self.folder)
-        return found
-
-
-def examine_recording(folder: Path) -> Checkup:
-    """The checkup of a recording. Raises ``InputError`` if it cannot be read."""
-    from slowtrain import diagnose
-    from slowtrain.checkup import build_checkup
-    from slowtrain.trace.loading import recording_trace
-
-    trace = recording_trace.load_recording(folder)
-    return build_checkup(trace, diagnose.diagnose_trace(trace), folder=folder)
+    print_answer(examine_recording(folder), html=html, json=json, into=folder)
 
 
 def examine_profile(

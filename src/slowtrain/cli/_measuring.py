@@ -14,6 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from slowtrain.cli import add_json_option
 from slowtrain.errors import InputError
 from slowtrain.recording.recording_folder import RUNS_FOLDER
 
@@ -45,11 +46,7 @@ def add_options(
     )
     if html is not None:
         parser.add_argument("--html", type=Path, metavar="FILE", help=html)
-    parser.add_argument(
-        "--json",
-        metavar="FILE",
-        help="write the answer as JSON; - writes it to standard output and prints nothing else there",
-    )
+    add_json_option(parser)
 
 
 def parse_budget_s(text: str) -> float:

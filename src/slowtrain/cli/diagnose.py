@@ -6,6 +6,8 @@ import argparse
 import sys
 from pathlib import Path
 
+from slowtrain.cli import add_json_option
+
 HELP = "read a profile written by TensorFlow, Keras or JAX, and show why its steps are slow"
 EXAMPLES = """
 slowtrain diagnose logs/
@@ -19,11 +21,7 @@ slowtrain diagnose --facts facts.json logs/     use also the facts that slowtrai
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--html", metavar="FILE", type=Path, help="write the HTML report to FILE")
-    parser.add_argument(
-        "--json",
-        metavar="FILE",
-        help="write the answer as JSON; - writes it to standard output and prints nothing else there",
-    )
+    add_json_option(parser)
     parser.add_argument(
         "--facts",
         metavar="FACTS.json",

@@ -6,6 +6,8 @@ import argparse
 import sys
 from pathlib import Path
 
+from slowtrain.cli import add_json_option
+
 HELP = "read a training log with an out-of-memory error, and show what used the memory and what to do"
 EXAMPLES = """
 slowtrain oom train.log
@@ -17,11 +19,7 @@ slowtrain oom --json - train.log
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--html", metavar="FILE", type=Path, help="write the HTML report to FILE")
-    parser.add_argument(
-        "--json",
-        metavar="FILE",
-        help="write the answer as JSON; - writes it to standard output and prints nothing else there",
-    )
+    add_json_option(parser)
     parser.add_argument("log", metavar="LOG", help="log file of any length, optionally gzipped; - reads standard input")
 
 

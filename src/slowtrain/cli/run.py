@@ -6,7 +6,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from slowtrain.cli import watch
+from slowtrain.cli import add_json_option, watch
 from slowtrain.errors import InputError
 from slowtrain.recording.recording_folder import RUNS_FOLDER
 
@@ -35,11 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=Path,
         help="also write the HTML report to FILE and create its folders (the recording always holds the report)",
     )
-    parser.add_argument(
-        "--json",
-        metavar="FILE",
-        help="write the answer as JSON; - writes it to standard output and prints nothing else there",
-    )
+    add_json_option(parser)
     parser.add_argument(
         "--no-windows", action="store_true", help="do not use the short windows of the profiler and the line tracer"
     )
@@ -69,7 +65,7 @@ def main(args: argparse.Namespace) -> int:
 
     _answers.require_runnable(args.script, args.module)  # before the slow imports
     from slowtrain.capture.process import launch
-    from slowtrain.cli._answers import RecordingAnswer, RunProgress, require_writable
+    from slowtrain.cli._answers import RunProgress, print_recording_answer, require_writable
     from slowtrain.recording import byte_sizes, recording_folder, thinning
 
     require_writable(args.html, args.json)
@@ -112,7 +108,7 @@ def main(args: argparse.Namespace) -> int:
     try:
         if not folder.is_dir():
             raise InputError(f"{folder} was removed while the script ran, so there is no report")
-        RecordingAnswer(folder, html=args.html, json=args.json).print_answer()
+        print_recording_answer(folder, html=args.html, json=args.json)
     except Exception as error:
         # Raised only if the script succeeded. Otherwise its exit code is more important than our error.
         if not outcome.exit_code:

@@ -18,13 +18,13 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
 from slowtrain.errors import SlowtrainError
-from slowtrain.model import Part, Place
+from slowtrain.model import Diagnosis, Part, Place
 from slowtrain.model.live_frame import Alert, Curve, FoundCause, Frame, Gpu, Machine, Progress, RunState, StepTime
 
 FIRST_DIAGNOSIS_S = 10.0  # after the first look with enough steps
@@ -56,7 +56,6 @@ class BackgroundDiagnosis:
         self._process: subprocess.Popen[bytes] | None = None
         self._answer: IO[bytes] | None = None
         self._begun_s = 0.0
-        self._begun_ms = 0.0
         self._due_s = 0.0
 
     def turn(self, run_ms: float, *, wanted: bool) -> None:
@@ -71,10 +70,10 @@ class BackgroundDiagnosis:
 
     def _begin(self, at: float, run_ms: float) -> None:
         self._answer = tempfile.TemporaryFile()  # noqa: SIM115  closed when it has been read
-        self._begun_s, self._begun_ms = at, run_ms
+        self._begun_s = at
         try:
             self._process = subprocess.Popen(
-                [sys.executable, "-c", DIAGNOSIS_COMMAND, str(self.folder)],
+                [sys.executable, "-c", DIAGNOSIS_COMMAND, str(self.folder), str(run_ms)],
                 stdin=subprocess.DEVNULL,
                 stdout=self._answer,
                 stderr=subprocess.DEVNULL,
@@ -86,6 +85,8 @@ class BackgroundDiagnosis:
             self._next(at)
 
     def _collect(self, at: float) -> None:
+        import msgspec  # not at the top, because this module is imported into the user's process
+
         process, answer = self._process, self._answer
         if process is None or answer is None:
             return
@@ -97,8 +98,8 @@ class BackgroundDiagnosis:
         with answer:
             answer.seek(0)
             try:
-                self.told = _parse_report(json.loads(answer.read()), self._begun_ms)
-            except (ValueError, KeyError, TypeError):
+                self.told = msgspec.json.decode(answer.read(), type=DiagnosisReport)
+            except msgspec.DecodeError:
                 self.failed += 1
         self._next(at)
 
@@ -117,59 +118,40 @@ class BackgroundDiagnosis:
 
 
 def _child_environment() -> dict[str, str]:
-    """The environment without variables that would record the diagnosis itself."""
+    """The environment without variables that would record the process itself."""
     return {k: v for k, v in os.environ.items() if not k.startswith("SLOWTRAIN_")}
 
 
-def _parse_report(document: dict[str, Any], at_ms: float) -> DiagnosisReport:
+def diagnosis_report(diagnoses: Sequence[Diagnosis], at_ms: float) -> DiagnosisReport:
+    """What the view tells of the diagnoses. ``at_ms``: length of the recording when the diagnosis began."""
+    from slowtrain.causes import class_of
+
     alerts, found = [], []
-    for one in document["diagnoses"]:
-        if str(one["cause"]).partition("/")[0] in ALERTING_FAMILIES:
-            where = tuple(Place(str(p[0]), int(p[1]), str(p[2])) for p in one["where"])
-            numbers = {str(k): float(v) for k, v in one["numbers"].items()}
-            says = f"{one['title']}: {one['says']}" if one["says"] else str(one["title"])
-            alerts.append(Alert(str(one["cause"]), says, at_ms, False, numbers, where))
+    for one in diagnoses:
+        evidence = one.evidence
+        if one.cause.partition("/")[0] in ALERTING_FAMILIES:
+            says = f"{one.title}: {evidence.says}" if evidence.says else one.title
+            alerts.append(Alert(one.cause, says, at_ms, False, dict(evidence.numbers), evidence.where))
         else:
-            found.append(FoundCause(str(one["cause"]), str(one["title"]), float(one["speedup"]), str(one["scope"])))
-    signs = tuple((str(one["cause"]), str(rule)) for one in document["diagnoses"] for rule in one["watch_rules"])
+            found.append(FoundCause(one.cause, one.title, float(one.saving.speedup), one.saving.scope))
+    signs = tuple((one.cause, rule) for one in diagnoses for rule in sorted(class_of(one.cause).watch_rules))
     return DiagnosisReport(at_ms, tuple(alerts), tuple(found), signs)
 
 
-def diagnose_recording(folder: Path) -> dict[str, Any]:
-    """The findings of every cause in the recording so far. Raises ``InputError``."""
-    from slowtrain import diagnose
-    from slowtrain.causes import class_of
-    from slowtrain.checkup import build_checkup
-    from slowtrain.trace.loading import recording_trace
-
-    trace = recording_trace.load_recording(folder)
-    found = build_checkup(trace, diagnose.diagnose_trace(trace), folder=folder)
-    return {
-        "diagnoses": [
-            {
-                "cause": d.cause,
-                "title": d.title,
-                "says": d.evidence.says,
-                "numbers": dict(d.evidence.numbers),
-                "where": [[p.file, p.line, p.code] for p in d.evidence.where],
-                "speedup": d.saving.speedup,
-                "scope": d.saving.scope,
-                "watch_rules": sorted(class_of(d.cause).watch_rules),
-            }
-            for d in found.diagnoses
-        ]
-    }
-
-
 def write_diagnosis() -> None:
-    """Runs in the separate process: the folder is the only argument, the result goes to standard output."""
+    """Runs in the separate process, with the arguments FOLDER MS. The report goes to standard output."""
+    import msgspec
+
+    from slowtrain.checkup import examine_recording
+
     with contextlib.suppress(OSError):
         os.nice(DIAGNOSIS_NICENESS)
+    folder, at_ms = Path(sys.argv[1]), float(sys.argv[2])
     try:
-        answer = diagnose_recording(Path(sys.argv[1]))
+        found = examine_recording(folder)
     except SlowtrainError:
         return
-    os.write(1, json.dumps(answer).encode())
+    os.write(1, msgspec.json.encode(diagnosis_report(found.diagnoses, at_ms)))
 
 
 STREAM_NICENESS = 5
@@ -196,7 +178,7 @@ class FrameStream:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             start_new_session=True,
-            env={k: v for k, v in os.environ.items() if not k.startswith("SLOWTRAIN_")},
+            env=_child_environment(),
         )
         self._thread = threading.Thread(target=self._read, name="slowtrain alerts", daemon=True)
         self._thread.start()
