@@ -112,7 +112,7 @@ class Outputs:
 
     def begin(self, folder: Path) -> Callable[[], None]:
         """Starts them and returns a function that ends them. Raises ``InputError`` and ``EnvironmentMissing``."""
-        from slowtrain.watch import background_processes, frame_outputs
+        from slowtrain.watch import frame_outputs, frame_stream
 
         wanted = (self.on_alert, self.alert_command, self.prometheus_port, self.tensorboard)
         if not any(x is not None for x in wanted):
@@ -144,7 +144,7 @@ class Outputs:
                 scalars = TensorBoardScalars(Path(self.tensorboard))
                 seen.append(lambda frame: scalars.write(frame.progress.steps or 0, figures(frame)))
                 ends.append(scalars.close)
-            process = background_processes.FrameStream(folder, self.every_s, look)
+            process = frame_stream.FrameStream(folder, self.every_s, look)
         except BaseException:
             for one in ends:
                 one()

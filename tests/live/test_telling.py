@@ -14,7 +14,7 @@ from slowtrain.errors import InputError
 from slowtrain.model import Place
 from slowtrain.model.live_frame import Alert, Frame, RunState
 from slowtrain.report import frames
-from slowtrain.watch import background_processes, frame_outputs
+from slowtrain.watch import frame_outputs, frame_stream
 
 from .making import Making
 
@@ -107,8 +107,8 @@ def test_what_is_no_command(text: str) -> None:
 def test_what_looks_for_alerts_and_fails_is_told_at_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(background_processes, "STREAM_COMMAND", "raise ImportError('no slowtrain here')")
-    process = background_processes.FrameStream(tmp_path, 1.0, lambda _: None)
+    monkeypatch.setattr(frame_stream, "STREAM_COMMAND", "raise ImportError('no slowtrain here')")
+    process = frame_stream.FrameStream(tmp_path, 1.0, lambda _: None)
     process._thread.join(20)
     (said,) = caplog.messages
     assert said.startswith("no alerts and no figures from now on")
@@ -118,7 +118,7 @@ def test_what_looks_for_alerts_and_fails_is_told_at_once(
 
 def test_numbers_that_are_not_finite_come_back_as_numbers() -> None:
     told = frame(Alert("drift/growing-step", "x", 1.0, numbers={"left_ms": float("inf"), "first_ms": 2.0}))
-    again = background_processes.parse_frame(json.loads(frames.frame_json(told, indent=None)))
+    again = frame_stream.parse_frame(json.loads(frames.frame_json(told, indent=None)))
     assert again.alerts[0].numbers == {"left_ms": float("inf"), "first_ms": 2.0}
 
 

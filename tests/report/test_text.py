@@ -151,7 +151,7 @@ def test_starts_quickly() -> None:
 
 def test_nothing_that_prints_is_imported_into_the_users_process() -> None:
     code = (
-        "import importlib, pkgutil, sys, slowtrain.capture, slowtrain.monitor, slowtrain.watch.background_processes\n"
+        "import importlib, pkgutil, sys, slowtrain.capture, slowtrain.monitor, slowtrain.watch.frame_stream\n"
         "import slowtrain.watch.frame_outputs\n"
         "for module in pkgutil.iter_modules(slowtrain.capture.__path__, 'slowtrain.capture.'):\n"
         "    importlib.import_module(module.name)\n"

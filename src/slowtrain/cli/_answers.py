@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from slowtrain.cli import print_message
 from slowtrain.errors import EnvironmentMissing, InputError
 from slowtrain.model import Checkup
 from slowtrain.number_text import format_count, format_number
@@ -344,7 +345,4 @@ class RunProgress:
 
     def say(self, message: str) -> None:
         if self.shown:
-            self.warn(message)
-
-    def warn(self, message: str) -> None:
-        print(f"slowtrain: {message}", file=sys.stderr, flush=True)
+            print_message(message)

@@ -12,13 +12,17 @@ import os
 import select
 import signal
 import sys
+import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import FrameType
 from typing import Any, TextIO
 
+from slowtrain.cli import print_message
+from slowtrain.cli._answers import supports_colour, supports_unicode
 from slowtrain.errors import InputError
 from slowtrain.model.live_frame import Alert, Frame, RunState
+from slowtrain.report import frames, live
 from slowtrain.watch import ENDED_STATES, Watch
 from slowtrain.watch.frame_outputs import AlertDelivery
 
@@ -222,7 +226,6 @@ class RunFollower:
             one(frame)
         return frame
 
-    @property
     def is_finished(self) -> bool:
         return self.frame is not None and self.frame.state in ENDED_STATES
 
@@ -233,8 +236,6 @@ class RunFollower:
 
     def new_lines(self) -> Iterator[str]:
         """The run in one line, after the alerts that were not printed yet."""
-        from slowtrain.report import frames
-
         if self.frame is None:
             return
         for alert in reversed(self.frame.alerts):
@@ -247,8 +248,6 @@ class RunFollower:
 
     def summary_lines(self) -> Iterator[str]:
         """The lines that stay on the terminal after the view is closed."""
-        from slowtrain.report import frames
-
         if self.frame is None:
             return
         yield frames.status_line(self.frame)
@@ -262,6 +261,67 @@ class RunFollower:
         self.watch.close()
         if self.telling is not None:
             self.telling.close()
+
+
+def print_once(following: RunFollower, *, as_json: bool) -> None:
+    """Prints the current state of the run, as a screen or as JSON."""
+    frame = following.look()
+    if as_json:
+        print(frames.frame_json(frame))
+        return
+    width, height = terminal_size(sys.stdout) if sys.stdout.isatty() else (80, 40)
+    print("\n".join(_screen_lines(frame, sys.stdout, width, height - 1)).rstrip("\n"))
+
+
+def follow_run(following: RunFollower, every_s: float, lines_s: float) -> None:
+    """Shows the run on the full screen until it is over or the user quits.
+
+    Without a terminal, prints a line every ``lines_s`` seconds, and one for each new alert.
+    """
+    if not can_draw(sys.stdout):
+        _print_lines(following, lines_s)
+        return
+    following.look()
+    if following.is_finished():
+        print_once(following, as_json=False)
+        return
+    with Screen(sys.stdout).full_screen() as screen:
+        _draw_frame(screen, following)
+        while not following.is_finished() and not _wait_for_key(screen, following, every_s):
+            following.look()
+            _draw_frame(screen, following)
+    for line in following.summary_lines():
+        print(line)
+
+
+def _screen_lines(frame: Frame, stream: TextIO, width: int, height: int, hint: str = "") -> list[str]:
+    colour, unicode = supports_colour(stream), supports_unicode(stream)
+    return live.screen_lines(frame, width=width, height=height, colour=colour, unicode=unicode, hint=hint)
+
+
+def _draw_frame(screen: Screen, following: RunFollower) -> None:
+    if following.frame is not None:
+        screen.draw(_screen_lines(following.frame, screen.stream, *terminal_size(screen.stream), following.hint))
+
+
+def _wait_for_key(screen: Screen, following: RunFollower, every_s: float) -> bool:
+    """Waits until the next look, and redraws when the terminal is resized. Returns whether the user quits."""
+    until = time.monotonic() + every_s
+    while (rest := until - time.monotonic()) > 0:
+        if set(screen.wait_for_key(rest)) & set("qQ\x1b"):
+            return True
+        _draw_frame(screen, following)
+    return False
+
+
+def _print_lines(following: RunFollower, every_s: float) -> None:
+    while True:
+        following.look()
+        for line in following.new_lines():
+            print(line, flush=True)
+        if following.is_finished():
+            return
+        time.sleep(every_s)
 
 
 class LiveView:
@@ -295,16 +355,14 @@ class LiveView:
         elif self.shown and seconds >= self._line_s:
             self._line_s = seconds + LINE_INTERVAL_S
             for line in self.following.new_lines():
-                print(f"slowtrain: {line}", file=sys.stderr, flush=True)
+                print_message(line)
 
     def _warn(self, message: str) -> None:
         if message != self._last_warning and self.foot is None:
             self._last_warning = message
-            print(f"slowtrain: {message}", file=sys.stderr, flush=True)
+            print_message(message)
 
     def _draw(self, frame: Frame) -> None:
-        from slowtrain.cli._answers import supports_colour, supports_unicode
-        from slowtrain.report import live
 
         if self.foot is None or frame.state is RunState.ENDED:
             return
@@ -324,8 +382,6 @@ class LiveView:
 
     def close(self) -> None:
         """Restores the terminal and prints the alerts."""
-        from slowtrain.report import frames
-
         if self.foot is not None:
             self.foot.close()
         with contextlib.suppress(InputError):
@@ -333,5 +389,5 @@ class LiveView:
         frame = self.following.frame
         if self.foot is not None and frame is not None:
             for alert in frame.alerts:
-                print(f"slowtrain: {frames.alert_line(alert)}", file=sys.stderr, flush=True)
+                print_message(frames.alert_line(alert))
         self.following.close()

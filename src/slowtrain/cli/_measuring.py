@@ -14,7 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from slowtrain.cli import add_json_option
+from slowtrain.cli import add_json_option, print_message
 from slowtrain.errors import InputError
 from slowtrain.recording.recording_folder import RUNS_FOLDER
 
@@ -79,12 +79,7 @@ def create_bench(args: argparse.Namespace, target: str, stem: str) -> Bench:
     deadline = time.monotonic() + seconds
     said = ProofProgress(deadline)
     script = Script(target, tuple(args.arguments), args.module, given)
-    return Bench(script, folder, deadline, args.seed, said, print_warning, said.tick)
-
-
-def print_warning(message: str) -> None:
-    """Prints a line on stderr, also if it is not a terminal."""
-    print(f"slowtrain: {message}", file=sys.stderr, flush=True)
+    return Bench(script, folder, deadline, args.seed, said, print_message, said.tick)
 
 
 class ProofProgress:
@@ -116,7 +111,7 @@ class ProofProgress:
 
     def _print_message(self, message: str) -> None:
         self._printed_s = time.monotonic()
-        print_warning(f"{message} (at most {_format_clock(max(self.deadline - self._printed_s, 0.0))} left)")
+        print_message(f"{message} (at most {_format_clock(max(self.deadline - self._printed_s, 0.0))} left)")
 
 
 def _format_clock(seconds: float) -> str:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from pathlib import Path
 
-from slowtrain.cli import add_json_option
+from slowtrain.cli import add_json_option, print_message
 
 HELP = "read a profile written by TensorFlow, Keras or JAX, and show why its steps are slow"
 EXAMPLES = """
@@ -53,7 +52,7 @@ def main(args: argparse.Namespace) -> int:
             files = f"{len(session.files)} file{'s' if len(session.files) > 1 else ''}"  # one file per host
             print(f"{session.name}  {files}  {size:.1f} MB  {session.folder}")
         for note in looked.notes:
-            print(f"slowtrain: {note}", file=sys.stderr)
+            print_message(note)
         return 0
     if args.session is not None:
         named = [s for s in sessions if s.name == args.session]

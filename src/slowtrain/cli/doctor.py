@@ -6,6 +6,8 @@ import argparse
 import sys
 from pathlib import Path
 
+from slowtrain.cli import print_message
+
 HELP = "check this computer: whether TensorFlow sees the GPU, versions, host, settings"
 EXAMPLES = """
 slowtrain doctor
@@ -76,4 +78,4 @@ def _machine_sheet(args: argparse.Namespace):  # type: ignore[no-untyped-def]  #
 
 def _print_progress(what: str) -> None:
     if sys.stderr.isatty():
-        print(f"slowtrain: {what}", file=sys.stderr, flush=True)
+        print_message(what)

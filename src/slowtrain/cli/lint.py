@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from slowtrain.cli import print_message
 from slowtrain.errors import InputError
 
 if TYPE_CHECKING:
@@ -192,5 +193,4 @@ def _write_text(path: Path, text: str) -> None:
 
 def _print_errors(found: LintAnswer) -> None:
     for error in found.errors:
-        line = "".join(c if c.isprintable() else "?" for c in f"{error.place}: {error.says}")
-        print(f"slowtrain: {line}", file=sys.stderr)
+        print_message(f"{error.place}: {error.says}")

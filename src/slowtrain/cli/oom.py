@@ -33,11 +33,10 @@ def main(args: argparse.Namespace) -> int:
     if args.log != "-" and path.is_dir():
         raise InputError(f"{args.log} is a folder; give a log file")
     found = dumps.read_log(sys.stdin.buffer if args.log == "-" else path, args.log)
-    document = oom.oom_json(found)
     if args.html is not None:
         from slowtrain.report import pages
 
         _answers.write_file(args.html, pages.oom_page(found))
-    if args.json is None or not _answers.write_json(document, args.json):
+    if args.json is None or not _answers.write_json(oom.oom_json(found), args.json):
         _answers.print_text(oom.oom_text, found)
     return 0

@@ -6,7 +6,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from slowtrain.cli import add_json_option, watch
+from slowtrain.cli import add_json_option, print_message, watch
 from slowtrain.errors import InputError
 from slowtrain.recording.recording_folder import RUNS_FOLDER
 
@@ -81,7 +81,7 @@ def main(args: argparse.Namespace) -> int:
     argv = launch.command_line(args.script, args.arguments, args.module)
     progress = RunProgress(folder)
     if warning := _answers.known_failure(args.script, args.module):
-        progress.warn(warning)
+        print_message(warning)
     if args.live or alert_sender is not None:
         from slowtrain.cli._live_view import LiveView
 
@@ -103,7 +103,7 @@ def main(args: argparse.Namespace) -> int:
             live.close()
     ended = recording_folder.early_end_reason(folder)
     if ended:
-        progress.warn(f"the recording ended before the script did ({ended}); the report covers the part before that")
+        print_message(f"the recording ended before the script did ({ended}); the report covers the part before that")
     progress.say("reading the recording")
     try:
         if not folder.is_dir():
@@ -113,5 +113,5 @@ def main(args: argparse.Namespace) -> int:
         # Raised only if the script succeeded. Otherwise its exit code is more important than our error.
         if not outcome.exit_code:
             raise
-        progress.warn(str(error) or type(error).__name__)
+        print_message(str(error) or type(error).__name__)
     return outcome.exit_code

@@ -52,6 +52,16 @@ class FoundCause:
 
 
 @dataclass(frozen=True)
+class DiagnosisReport:
+    """What the causes found when the recording was ``at_ms`` long."""
+
+    at_ms: float
+    alerts: tuple[Alert, ...] = ()
+    found: tuple[FoundCause, ...] = ()
+    signs: tuple[tuple[str, str], ...] = ()  # a cause, and a rule that is a cheap sign of it
+
+
+@dataclass(frozen=True)
 class Curve:
     """A figure over time at equal intervals; None if nothing was measured."""
 
