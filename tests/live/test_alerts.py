@@ -199,7 +199,7 @@ def test_what_a_cause_says_takes_the_place_of_the_cheap_sign(tmp_path: Path) -> 
         "drift/growing-step", "Steps grow", Evidence("by 1 % a minute"), Saving("step", 3.0, 2.0, 1.2, 1.8), 0.3
     )
     mapped = Diagnosis("input/sequential-map", "A map", Evidence(""), Saving("step", 4.0, 2.0, 1.5, 2.5), 0.5)
-    looking.examining.told = watch.diagnosis_report([growing, mapped], 1000.0)
+    looking.examining.report = watch.diagnosis_report([growing, mapped], 1000.0)
     frame = looking.look()
     assert [a.id for a in frame.alerts] == ["drift/growing-step"]
     assert [f.cause for f in frame.found] == ["input/sequential-map"]

@@ -25,8 +25,7 @@ def measured(model: str) -> list[MeasuredBatch]:
 
 def _record(one: dict[str, Any]) -> AllocationRecord:
     requests = tuple(
-        AllocationRequest("", "", size, (), taken, released, "python3", taken)
-        for size, taken, released in one["requests"]
+        AllocationRequest("", "", size, (), taken, released, "python3") for size, taken, released in one["requests"]
     )
     return AllocationRecord("GPU_0_bfc", requests, one["before_bytes"], one["peak_bytes"])
 

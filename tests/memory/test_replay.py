@@ -34,9 +34,7 @@ def request(
 ) -> AllocationRequest:
     shape = more.get("shape", ())
     assert isinstance(shape, tuple)
-    return AllocationRequest(
-        op, kind, size, shape, taken, released, line, taken * 1000, released_by=str(more.get("by", line))
-    )
+    return AllocationRequest(op, kind, size, shape, taken, released, line, released_by=str(more.get("by", line)))
 
 
 def record(batch: int, extra: tuple[AllocationRequest, ...] = ()) -> MeasuredBatch:

@@ -118,7 +118,7 @@ def test_a_curve_is_of_the_device_that_was_timed_with_the_notes_of_memory(
             known.first()
         known.own = 32
         name = "bfc_cpu_allocator_for_gpu"
-        ops = (AllocationRequest("dense/MatMul", "output", 1 << 20, (), 0, None, "main", 0),)
+        ops = (AllocationRequest("dense/MatMul", "output", 1 << 20, (), 0, None, "main"),)
         known.recorded.append(batch_probe.RecordedProbe(64, name, AllocationRecord(name, ops, 0, 1 << 20), {}, 10.0))
         outcome = SimpleNamespace(peak_bytes=1 << 30)
         return SimpleNamespace(

@@ -52,7 +52,6 @@ class AllocationRequest:
     taken: int
     released: int | None
     line: str
-    taken_ps: int
     released_by: str = ""
 
 
@@ -170,7 +169,7 @@ def _pair_releases(name: str, rows: list[_Row], readers: Mapping[str, tuple[str,
                 found[index] = (*found[index][:2], at, row.line)
         peak = max(peak, row.in_use - sum(tried.values()))
     requests = tuple(
-        AllocationRequest(r.op, r.kind, r.requested, _parse_shape(r.shape), at, end, r.line, r.at_ps, by)
+        AllocationRequest(r.op, r.kind, r.requested, _parse_shape(r.shape), at, end, r.line, by)
         for r, at, end, by in found
     )
     return AllocationRecord(name, requests, before, peak, readers)

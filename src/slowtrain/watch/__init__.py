@@ -56,19 +56,14 @@ class Watch:
     def look(self) -> Frame:
         """Takes one look; returns its frame with the current alerts."""
         sight = self.looking.look()
-        told = None
+        report = None
         if self.examining is not None:
             over = sight.frame.state in ENDED_STATES
             self.examining.turn(sight.frame.run_ms, wanted=not over and sight.enough)
-            told = self.examining.told
-        alerts = self.book.look(sight, told)
-        found = told.found if told is not None else ()
-        return replace(
-            sight.frame,
-            alerts=alerts,
-            found=found,
-            examined_ms=None if told is None else told.at_ms,
-        )
+            report = self.examining.report
+        alerts = self.book.look(sight, report)
+        found, at_ms = (report.found, report.at_ms) if report is not None else ((), None)
+        return replace(sight.frame, alerts=alerts, found=found, examined_ms=at_ms)
 
     def close(self) -> None:
         if self.examining is not None:
@@ -80,7 +75,7 @@ class BackgroundDiagnosis:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.told: DiagnosisReport | None = None
+        self.report: DiagnosisReport | None = None
         self.failed = 0
         self._process: subprocess.Popen[bytes] | None = None
         self._answer: IO[bytes] | None = None
@@ -127,7 +122,7 @@ class BackgroundDiagnosis:
         with answer:
             answer.seek(0)
             try:
-                self.told = msgspec.json.decode(answer.read(), type=DiagnosisReport)
+                self.report = msgspec.json.decode(answer.read(), type=DiagnosisReport)
             except msgspec.DecodeError:
                 self.failed += 1
         self._next(at)
