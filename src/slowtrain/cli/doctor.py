@@ -5,8 +5,12 @@ from __future__ import annotations
 import argparse
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from slowtrain.cli import print_message
+
+if TYPE_CHECKING:
+    from slowtrain.model.inspections import Sheet
 
 HELP = "check this computer: whether TensorFlow sees the GPU, versions, host, settings"
 EXAMPLES = """
@@ -56,7 +60,7 @@ def main(args: argparse.Namespace) -> int:
     return PROBLEM_EXIT if found.of(CheckState.WRONG) else 0
 
 
-def _machine_sheet(args: argparse.Namespace):  # type: ignore[no-untyped-def]  # a Sheet, whose module --help does not need
+def _machine_sheet(args: argparse.Namespace) -> Sheet:
     from slowtrain.cli import _answers
     from slowtrain.doctor import facts_document
     from slowtrain.errors import InputError

@@ -68,6 +68,7 @@ def main(args: argparse.Namespace) -> int:
     paths = args.paths or ["."]
     from dataclasses import replace
 
+    from slowtrain.cli._answers import write_file
     from slowtrain.lint import baseline, file_fixes, lint_paths
     from slowtrain.lint.inputs import lint_settings
     from slowtrain.model.inspections import FileError
@@ -79,7 +80,7 @@ def main(args: argparse.Namespace) -> int:
     if args.recording is not None:
         found = _add_runtime(found, args.recording)
     if args.write_baseline is not None:
-        _write_text(args.write_baseline, baseline.baseline_document(found.findings, args.write_baseline))
+        write_file(args.write_baseline, baseline.baseline_document(found.findings, args.write_baseline))
         _print_errors(found)
         return ERRORS_EXIT if found.errors else 0
     if args.baseline is not None:
@@ -91,7 +92,11 @@ def main(args: argparse.Namespace) -> int:
         still = lint_paths(sorted(left), chosen).findings  # a file that was not written is not fixed
         findings = (*(f for f in found.findings if f.file not in left), *still)
         found = replace(found, findings=findings, errors=(*found.errors, *failed), rewritten=kept)
-    _print_findings(args, found)
+    text = _render_findings(args, found)
+    if args.output is not None:
+        write_file(args.output, text)
+    else:
+        sys.stdout.write(text)
     _print_errors(found)
     would = args.diff and bool(found.rewritten)
     return ERRORS_EXIT if found.errors else FINDINGS_EXIT if found.findings or would else 0
@@ -142,14 +147,6 @@ def _add_runtime(found: LintAnswer, folder: Path) -> LintAnswer:
     return replace(found, findings=(*matched, *rest), notes=(*found.notes, *notes))
 
 
-def _print_findings(args: argparse.Namespace, found: LintAnswer) -> None:
-    text = _render_findings(args, found)
-    if args.output is not None:
-        _write_text(args.output, text)
-    else:
-        sys.stdout.write(text)
-
-
 def _render_findings(args: argparse.Namespace, found: LintAnswer) -> str:
     import shutil
 
@@ -183,12 +180,6 @@ def _cause_pages(found: LintAnswer) -> dict[str, tuple[str, str]]:
     files = cause_files()
     pages = [explain.read(files[cause]) for cause in titles if cause in files]
     return {**titles, **{p.id: (p.title, p.doc) for p in pages if p is not None}}
-
-
-def _write_text(path: Path, text: str) -> None:
-    from slowtrain.cli._answers import write_file
-
-    write_file(path, text)
 
 
 def _print_errors(found: LintAnswer) -> None:

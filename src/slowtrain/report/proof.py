@@ -95,7 +95,7 @@ def proof_headline(proof: Proof) -> str:
     if proof.attempts:
         return "nothing kept: " + ("; ".join(dict.fromkeys(a.why for a in proof.attempts)) or "nothing helped")
     if proof.by_hand:
-        return "nothing that a machine can cure safely; what a person can do is below"
+        return "no cure can be applied safely; what you can do is below"
     return f"nothing to cure: {proof.before.headline}" if proof.before is not None else "nothing to cure"
 
 
@@ -108,7 +108,7 @@ def _text_lines(proof: Proof, out: Terminal) -> Iterator[str]:
     for attempt in proof.attempts:
         yield from _attempt_lines(attempt, out)
     if proof.by_hand:
-        yield from out.section("For a person")
+        yield from out.section("For you to do")
     for one in proof.by_hand:
         yield from out.hanging("  ", manual_remedy(one), indent=4)
     for note in proof_notes(proof):

@@ -295,12 +295,12 @@ def _checked_causes(checkup: Checkup, out: Terminal, limits: _Limits) -> Iterato
         yield out.fit(f"Checked and not found: {format_count(len(checkup.healthy), 'cause')}")
     if checkup.unchecked:
         groups = wording.unchecked_by_signal(checkup.unchecked)
-        start = f"Not checked: {format_count(len(checkup.unchecked), 'cause')}, for want of "
+        start = f"Not checked: {format_count(len(checkup.unchecked), 'cause')}; missing: "
         named = [f"{missing} ({', '.join(causes)})" for missing, causes in groups.items()]
         counted = [f"{missing} ({len(causes)})" for missing, causes in groups.items()]
         lines = out.wrap(start + ", ".join(named))
         if not checkup.steps.counted:  # one reason for them all
-            words = f"Not checked: {format_count(len(checkup.unchecked), 'cause')}, since no steady steps were seen"
+            words = f"Not checked: {format_count(len(checkup.unchecked), 'cause')}, because no steady steps were seen"
             lines = [out.fit(words)]
         if len(lines) > limits.unchecked:
             lines = _items_in_lines(start, counted, out, out.width, limits.unchecked)

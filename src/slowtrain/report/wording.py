@@ -283,7 +283,7 @@ def scope_text(saving: Saving) -> str:
 def gain_text(saving: Saving) -> str:
     """``1.9x (1.7x to 2.1x) of a step``. A cause that costs no time has no figure."""
     if saving.low == saving.speedup == saving.high == 1:
-        return "no time to win"
+        return "saves no time"
     return f"{predicted_text(saving)} {scope_text(saving)}"
 
 
