@@ -8,7 +8,6 @@ import os
 import shutil
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -46,8 +45,6 @@ def require_runnable(target: str, module: bool) -> None:
 
 def known_failure(target: str, module: bool) -> str | None:
     """A warning about code that is known to fail: ``fit`` of Keras 3 under a strategy with several workers."""
-    import os
-
     path = Path(*target.split(".")).with_suffix(".py") if module else Path(target)
     name = b"MultiWorkerMirroredStrategy"
     try:
@@ -86,7 +83,6 @@ def missing_module_part(module: str) -> str:
     that is assumed to hold the module.
     """
     import importlib.util
-    import os
     from importlib.machinery import PathFinder
 
     top, *parts = module.split(".")
@@ -123,7 +119,7 @@ def _may_redirect_imports(origin: str | None) -> bool:
 DAMAGE_ERRORS = (AttributeError, KeyError, TypeError, ValueError, OverflowError, IndexError)
 
 
-@contextmanager
+@contextlib.contextmanager
 def reject_damaged(file: Path) -> Iterator[None]:
     """Put around the checks of the facts in ``file`` only. Raises ``InputError`` if the facts are damaged."""
     try:

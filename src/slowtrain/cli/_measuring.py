@@ -10,23 +10,18 @@ import re
 import shlex
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from slowtrain.cli import add_json_option, print_message
 from slowtrain.errors import InputError
 from slowtrain.recording.recording_folder import RUNS_FOLDER
 
 if TYPE_CHECKING:
-    from slowtrain.model.measurements import Proof
+    from slowtrain.model.measurements import Device, Proof
     from slowtrain.verify.measurement.paired_trial import Bench
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from slowtrain.model.measurements import Device
-
 
 TIME_UNITS_S = {"s": 1.0, "m": 60.0, "h": 3600.0, "": 1.0}
 
@@ -58,8 +53,8 @@ def parse_budget_s(text: str) -> float:
     return seconds
 
 
-def create_bench(args: argparse.Namespace, target: str, stem: str) -> Bench:
-    """The bench on which the probes run.
+def create_bench(args: argparse.Namespace, target: str, verb: str) -> Bench:
+    """The bench on which the probes run. Its folder is named by the verb and the script.
 
     Raises ``InputError`` for a script that cannot run, and ``EnvironmentMissing`` without a framework.
     """
@@ -75,7 +70,7 @@ def create_bench(args: argparse.Namespace, target: str, stem: str) -> Bench:
     except OSError as error:
         raise InputError(f"cannot read {args.stdin} ({error.strerror})") from error
     seconds = parse_budget_s(args.budget)
-    folder = launch.new_folder(args.out, stem)
+    folder = launch.new_folder(args.out, f"{verb}-{target if args.module else Path(target).stem}")
     deadline = time.monotonic() + seconds
     said = ProofProgress(deadline)
     script = Script(target, tuple(args.arguments), args.module, given)
@@ -219,10 +214,6 @@ def require_recording(args: argparse.Namespace) -> None:
 
     if args.recording is not None and not recording_folder.is_recording(args.recording):
         raise InputError(f"{args.recording} is not a recording; give the folder that slowtrain run wrote")
-
-
-def script_stem(args: argparse.Namespace) -> str:
-    return str(args.script) if args.module else Path(args.script).stem
 
 
 def print_sizing(

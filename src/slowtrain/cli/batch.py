@@ -31,7 +31,7 @@ def main(args: argparse.Namespace) -> int:
 
     _measuring.require_recording(args)
     device = _measuring.find_device(args.device)
-    bench = _measuring.create_bench(args, args.script, f"batch-{_measuring.script_stem(args)}")
+    bench = _measuring.create_bench(args, args.script, "batch")
     answer = throughput_curve.measure_curve(bench, device, growth=args.growth)
     document = report.batch_json(answer)
     if args.recording is not None:

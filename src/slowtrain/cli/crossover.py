@@ -42,7 +42,7 @@ def main(args: argparse.Namespace) -> int:
         raise InputError(f"--rounds {args.rounds}: must be at least 1, and at least 2 for confidence intervals")
     batches = _parse_batches(args.batches)
     device_crossover.parse_settings(args.devices)  # reports a wrong value before anything runs
-    bench = _measuring.create_bench(args, args.script, f"crossover-{_measuring.script_stem(args)}")
+    bench = _measuring.create_bench(args, args.script, "crossover")
     found = device_crossover.measure_crossover(bench, args.devices, batches, args.rounds)
     document = report.crossover_json(found)
     if args.recording is not None:

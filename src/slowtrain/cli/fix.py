@@ -41,8 +41,7 @@ def main(args: argparse.Namespace) -> int:
         # Checked before measuring for minutes. Other files that the fix changes are known only afterwards.
         edited_files.require_writable(Path(os.path.realpath(script)), force=args.force)
     allowed = fix_loop.DEFAULT_EFFECTS | ({Effect.CHANGES_TRAINING} if args.allow else set())
-    stem = args.script if args.module else Path(args.script).stem
-    bench = _measuring.create_bench(args, args.script, f"fix-{stem}")
+    bench = _measuring.create_bench(args, args.script, "fix")
     proof = fix_loop.fix_script(bench, frozenset(allowed), _measuring.find_device(None) if args.allow else None)
     written = False
     try:

@@ -28,7 +28,7 @@ def main(args: argparse.Namespace) -> int:
     from slowtrain.verify.batch_sizes import memory_need
 
     device = _measuring.find_device(args.device)
-    bench = _measuring.create_bench(args, args.script, f"memory-{_measuring.script_stem(args)}")
+    bench = _measuring.create_bench(args, args.script, "memory")
     answer = memory_need.measure_memory_need(bench, device, growth=args.growth)
     document, page = report.memory_json(answer), pages.memory_page(answer)
     _measuring.print_sizing(args, bench.folder / "memory.json", document, page, report.memory_text, answer)

@@ -66,8 +66,7 @@ def main(args: argparse.Namespace) -> int:
     else:
         raise InputError("give --patch FILE or --treat NAMES and a script, or --baseline FILE and --candidate FILE")
     effect = Effect(args.effect) if args.effect else None
-    stem = target if args.module else Path(target).stem
-    bench = _measuring.create_bench(args, target, f"verify-{stem}")
+    bench = _measuring.create_bench(args, target, "verify")
     proof = candidate_proof.prove_candidate(bench, files, name, args.scope, effect, treatments)
     _measuring.print_proof(args, proof, bench.folder, written=False)
     return 0 if any(a.kept for a in proof.attempts) else 1
