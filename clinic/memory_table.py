@@ -70,7 +70,7 @@ def fits(name: str, batch: int, limit: int, card_bytes: int | None, before: list
 
 def foretell(name: str, limits: list[int], known: dict[str, dict], records: Path | None, write) -> None:
     """The forecast for every limit that has none yet, from probes that go on where the last limit ended."""
-    from slowtrain.memory.allocation_replay import MemoryPool
+    from slowtrain.memory.peak_forecast import MemoryPool
     from slowtrain.verify.batch_sizes import memory_need
     from slowtrain.verify.batch_sizes.batch_probe import BatchProbes, measure_peaks
     from slowtrain.verify.measurement.paired_trial import Bench

@@ -1,4 +1,4 @@
-"""Writes docs/cli.md and docs/causes/ from the program, or with --check says what is out of date.
+"""Writes docs/cli.md, docs/causes/ and docs/schemas/ from the program, or with --check says what is out of date.
 
 make docs
 
@@ -8,15 +8,19 @@ Where the recording of the README's opening example is there (../shared), it wri
 from __future__ import annotations
 
 import argparse
+import json
 import shutil
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from typing import Any
 
 from slowtrain import cli
 from slowtrain.cause_folder import cause_files
 from slowtrain.cli import explain
+from slowtrain.model import measurements
+from slowtrain.report import crossover, doctor, documents, lint, oom, proof, sizing
 
 DOCS = Path(__file__).parent
 README = DOCS.parent / "README.md"
@@ -31,7 +35,24 @@ def pages() -> dict[str, str]:
     found = {"cli.md": _command_line(), "causes/README.md": _contents(causes)}
     for page in causes:
         found[f"causes/{page.id}.md"] = f"{NOTE}# {page.id}: {page.title}\n\n{page.doc}\n"
+    for name, schema in schemas().items():
+        found[f"schemas/{name}.schema.json"] = json.dumps(schema, indent=1) + "\n"
     return found
+
+
+def schemas() -> dict[str, dict[str, Any]]:
+    """The schema of each JSON document, by the name of its verb. ``fix`` is what fix and verify add to a checkup."""
+    kinds: dict[str, tuple[type, str]] = {
+        "batch": (measurements.BatchCurve, sizing.BATCH_SCHEMA),
+        "checkup": (documents.CheckupDocument, documents.CHECKUP_SCHEMA),
+        "crossover": (crossover.CrossoverDocument, crossover.SCHEMA),
+        "doctor": (doctor.DoctorDocument, doctor.SCHEMA),
+        "fix": (proof.FixDocument, documents.CHECKUP_SCHEMA),
+        "lint": (lint.LintDocument, lint.SCHEMA),
+        "memory": (measurements.MemoryAnswer, sizing.MEMORY_SCHEMA),
+        "oom": (oom.OomDocument, oom.SCHEMA),
+    }
+    return {name: documents.json_schema(kind, schema) for name, (kind, schema) in kinds.items()}
 
 
 def _contents(causes: list[explain.CausePage]) -> str:
@@ -93,7 +114,7 @@ def write_opening() -> None:
 def stale() -> list[str]:
     """Generated pages that are missing, differ, or belong to no cause any more."""
     wanted = pages()
-    there = {str(f.relative_to(DOCS)) for f in DOCS.glob("causes/**/*.md")}
+    there = {str(f.relative_to(DOCS)) for f in (*DOCS.glob("causes/**/*.md"), *DOCS.glob("schemas/*"))}
     different = [n for n, text in wanted.items() if not (DOCS / n).exists() or (DOCS / n).read_text("utf-8") != text]
     return sorted({*different, *(there - set(wanted))})
 

@@ -11,11 +11,9 @@ import pytest
 
 from slowtrain import diagnose
 from slowtrain.causes import all_causes
-from slowtrain.checkup import build_checkup
-from slowtrain.checkup.sections import chart_data
-from slowtrain.model import Checkup, Place, Saving, VerdictKind
-from slowtrain.model.report_charts import Bar
-from slowtrain.report import json, pages, text
+from slowtrain.checkup import build_checkup, chart_data
+from slowtrain.model import Bar, Checkup, Place, Saving, VerdictKind
+from slowtrain.report import documents, pages, text
 from slowtrain.trace import Trace
 from slowtrain.trace.run_division.recording_steps import ELEMENTS_SOURCE
 
@@ -199,7 +197,7 @@ def test_kernels_that_took_no_time_are_drawn_too() -> None:
 def test_every_report_renders_it(drawing: str) -> None:
     found = examined(drawing)
     assert found.headline in " ".join(text.checkup_text(found, width=200).split())
-    assert json.checkup_document(found)["schema"] == json.SCHEMA
+    assert documents.checkup_document(found)["schema"] == documents.CHECKUP_SCHEMA
     assert "<svg" in pages.checkup_page(found, {})
 
 
@@ -298,7 +296,7 @@ def test_a_wide_range_stands_in_the_headline(after: float, low: float, high: flo
     findings = replace(findings, diagnoses=(replace(findings.diagnoses[0], saving=saving),))
     found = build_checkup(trace, findings, folder=FOLDER)
     assert found.headline.endswith(f" would make the step {said}")
-    assert json.checkup_document(found)["diagnoses"][0]["saving"]["high"] == high
+    assert documents.checkup_document(found)["diagnoses"][0]["saving"]["high"] == high
     assert "250" not in text.checkup_text(found)
 
 
@@ -366,7 +364,7 @@ def test_a_loss_that_is_no_number_comes_before_any_speed(drawing: str) -> None:
     assert found.headline.startswith("loss was nan at step 5 or before; ")
     assert found.next_steps[1] == "slowtrain explain numerics/nonfinite-loss"
     assert found.verdict is usual.verdict
-    assert json.checkup_document(found)["verdict"] == usual.verdict
+    assert documents.checkup_document(found)["verdict"] == usual.verdict
     assert ("too few steps to judge" if usual.verdict is VerdictKind.INSUFFICIENT else usual.verdict) in found.headline
     assert text.checkup_text(found).startswith("LOSS NOT FINITE: loss was nan at step 5")
     assert '<span class="verdict bad">loss not finite</span>' in pages.checkup_page(found, {})

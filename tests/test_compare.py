@@ -11,7 +11,7 @@ import pytest
 from slowtrain.columns.steps import Steps
 from slowtrain.compare import compare_runs
 from slowtrain.model import Attribution, Category, Part
-from slowtrain.report import comparison
+from slowtrain.report import proof
 from slowtrain.trace import Trace
 
 
@@ -33,8 +33,8 @@ def test_a_real_change_is_found_in_its_category() -> None:
     assert found.step.real
     assert found.rows[0].name == "input"
     assert found.rows[0].difference_ms == pytest.approx(-5, rel=0.2)
-    assert re.match(r"a step of B is (1\.9|2\.[01])\dx as fast as one of A\n", comparison.comparison_text(found))
-    back = comparison.comparison_text(compare_runs(trace(5, 1, 2), trace(10, 6, 1), ("a", "b")))
+    assert re.match(r"a step of B is (1\.9|2\.[01])\dx as fast as one of A\n", proof.comparison_text(found))
+    back = proof.comparison_text(compare_runs(trace(5, 1, 2), trace(10, 6, 1), ("a", "b")))
     assert re.match(r"a step of B is slower: it takes (1\.9|2\.[01])\dx as long as one of A\n", back)
 
 
@@ -50,7 +50,7 @@ def test_larger_batches_are_held_against_smaller_ones_sample_by_sample() -> None
     assert found.step.before_ms == pytest.approx(10 / 32 * 1000, rel=0.05)
     assert found.step.after_ms == pytest.approx(20 / 256 * 1000, rel=0.05)
     assert sum(r.after_ms for r in found.rows) == pytest.approx(found.step.after_ms)
-    said = comparison.comparison_text(found)
+    said = proof.comparison_text(found)
     assert re.match(
         r"a step of B is (3\.[89]|4\.[012])\dx as fast as one of A, "
         r"sample by sample \(a step of A takes 32 samples, one of B 256\)\n",
@@ -65,7 +65,7 @@ def test_steps_of_as_many_samples_or_of_nobody_knows_how_many_are_held_against_e
 ) -> None:
     found = compare_runs(sized(trace(10, 2, 1), samples[0]), sized(trace(20, 4, 2), samples[1]), ("a", "b"))
     assert found.samples is None
-    assert "ms a step" in comparison.comparison_text(found)
+    assert "ms a step" in proof.comparison_text(found)
 
 
 def test_the_whole_runs_stand_below() -> None:
@@ -76,7 +76,7 @@ def test_the_whole_runs_stand_below() -> None:
     second = replace(trace(10, 6, 2), run=Attribution(4010.0, (Part("steps", 4000.0, 0.99), Part("epoch", 10.0, 0.01))))
     found = compare_runs(first, second, ("a", "b"))
     assert found.run == (("validation", 5000.0, 0.0), ("epoch", 0.0, 10.0), ("steps", 4000.0, 4000.0))
-    said = comparison.comparison_text(found)
+    said = proof.comparison_text(found)
     assert re.search(r"^whole run +9\.00 +4\.01 +-4\.99$", said, re.MULTILINE)
     assert re.search(r"^validation +5\.00 +0\.00 +-5\.00$", said, re.MULTILINE)
     assert re.search(r"^all others +0\.00 +0\.01 +\+0\.01$", said, re.MULTILINE)
@@ -92,17 +92,17 @@ def test_the_same_run_twice_differs_by_noise_only() -> None:
 def test_too_few_steps_cannot_tell() -> None:
     found = compare_runs(trace(10, 6, 1, steps=4), trace(5, 1, 2, steps=4), ("a", "b"))
     assert not found.step.real
-    assert "cannot tell" in comparison.comparison_text(found)
+    assert "cannot tell" in proof.comparison_text(found)
 
 
 def test_a_run_without_steps_cannot_tell() -> None:
     empty = replace(Trace(), steps=Steps())
-    assert "cannot tell" in comparison.comparison_text(compare_runs(empty, trace(5, 1, 1), ("a", "b")))
+    assert "cannot tell" in proof.comparison_text(compare_runs(empty, trace(5, 1, 1), ("a", "b")))
 
 
 def test_figures_are_written_out_and_noise_that_is_none_is_none() -> None:
     found = compare_runs(trace(2000, 1900, 1), trace(10, 1, 2), ("a", "b"))
-    shown = comparison.comparison_text(replace(found, rows=(replace(found.rows[0], before_noise_ms=2.7e-10),)))
+    shown = proof.comparison_text(replace(found, rows=(replace(found.rows[0], before_noise_ms=2.7e-10),)))
     assert not re.search(r"\de[+-]\d", shown)
     assert re.search(r"input +1,[89]\d0 ± 0 .* -1,[89]\d0\n", shown)
 
@@ -118,6 +118,6 @@ def test_figures_are_written_out_and_noise_that_is_none_is_none() -> None:
 )
 def test_runs_of_two_scripts_are_said_to_be_that(argv: tuple[list[str], list[str]], told: str) -> None:
     sides = [replace(trace(10, 6, 1), facts={"launch": {"argv": a}}) for a in argv]
-    shown = comparison.comparison_text(compare_runs(sides[0], sides[1], ("a", "b")))
+    shown = proof.comparison_text(compare_runs(sides[0], sides[1], ("a", "b")))
     assert ("two scripts" in shown) is bool(told)
     assert told in shown

@@ -14,15 +14,15 @@ from hypothesis import given, strategies
 from slowtrain import diagnose
 from slowtrain.causes import all_causes
 from slowtrain.causes.fact_causes import check_facts, machine_facts
-from slowtrain.checkup.sections.external_facts import join_facts
-from slowtrain.cli._support.facts_file import DAMAGE_ERRORS
+from slowtrain.checkup.external_facts import join_facts
+from slowtrain.cli._answers import DAMAGE_ERRORS
 from slowtrain.doctor import facts_document
 from slowtrain.doctor.machine_sheet import build_sheet, machine_causes, trace_of_facts
 from slowtrain.machine.checks.machine_checks import combined_state
 from slowtrain.machine.checks.visibility_checks import count_visible
 from slowtrain.machine.tables.rule_table import SOURCES
 from slowtrain.model import Signal
-from slowtrain.model.answers.doctor_sheet import Check, CheckState
+from slowtrain.model.inspections import Check, CheckState
 from slowtrain.report import doctor, pages
 from slowtrain.trace import Trace
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from slowtrain.columns.arrays import Floats
 from slowtrain.model import Category
-from slowtrain.model.answers.cure_proof import Change, Comparison
+from slowtrain.model.measurements import Change, Comparison
 from slowtrain.trace import Trace
 
 NOISE_STRETCHES = 20

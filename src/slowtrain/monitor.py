@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 
 from slowtrain.errors import InputError
 from slowtrain.model import Checkup
-from slowtrain.model.answers.live_frame import Alert, Frame
+from slowtrain.model.live_frame import Alert, Frame
 from slowtrain.recording.recording_folder import RUNS_FOLDER
 
 if TYPE_CHECKING:
@@ -72,12 +72,9 @@ class Run:
 
     def checkup(self) -> Shown:
         """The diagnosis of the recording, complete or so far. Raises ``InputError``."""
-        from slowtrain import diagnose
-        from slowtrain.checkup import build_checkup
-        from slowtrain.trace.loading import recording_trace
+        from slowtrain.checkup import examine_recording
 
-        trace = recording_trace.load_recording(self.folder)
-        found = build_checkup(trace, diagnose.diagnose_trace(trace), folder=self.folder)
+        found = examine_recording(self.folder)
         return Shown(**{f.name: getattr(found, f.name) for f in dataclasses.fields(found)})
 
     def report(self, *, width: int = 80) -> str:
@@ -115,15 +112,15 @@ class Outputs:
 
     def begin(self, folder: Path) -> Callable[[], None]:
         """Starts them and returns a function that ends them. Raises ``InputError`` and ``EnvironmentMissing``."""
-        from slowtrain.watch import alert_delivery, frame_stream
+        from slowtrain.watch import frame_outputs, frame_stream
 
         wanted = (self.on_alert, self.alert_command, self.prometheus_port, self.tensorboard)
         if not any(x is not None for x in wanted):
             return lambda: None
         told = (
-            alert_delivery.parse_alert_command(self.alert_command)
+            frame_outputs.parse_alert_command(self.alert_command)
             if self.alert_command
-            else alert_delivery.AlertDelivery()
+            else frame_outputs.AlertDelivery()
         )
         if self.on_alert is not None:
             told.calls = (_ignore_frame(self.on_alert),)
@@ -136,7 +133,7 @@ class Outputs:
 
         try:
             if self.prometheus_port is not None:
-                from slowtrain.watch.prometheus_metrics import MetricsServer
+                from slowtrain.watch.frame_outputs import MetricsServer
 
                 metrics = MetricsServer(self.prometheus_port)
                 seen.append(metrics)

@@ -13,7 +13,7 @@ import pytest
 
 from slowtrain.capture.inspection import framework_builds
 from slowtrain.capture.process import gpu_load
-from slowtrain.doctor import gpu_load_check, installed_frameworks
+from slowtrain.doctor import facts_document
 
 
 def _tf(info: dict[str, Any]) -> Any:
@@ -100,20 +100,18 @@ def test_a_framework_that_cannot_be_imported_is_an_error_and_no_crash(monkeypatc
 
 def test_both_sides_agree_on_names_and_marks() -> None:
     assert (framework_builds.LINE_MARK, framework_builds.__name__) == (
-        installed_frameworks.ANSWER_PREFIX,
-        installed_frameworks.BUILD_MODULE,
+        facts_document.ANSWER_PREFIX,
+        facts_document.BUILD_MODULE,
     )
     assert (
-        set(installed_frameworks.FRAMEWORK_NAMES)
-        == set(framework_builds.BUILD_READERS)
-        == set(gpu_load.TURNS_BY_FRAMEWORK)
+        set(facts_document.FRAMEWORK_NAMES) == set(framework_builds.BUILD_READERS) == set(gpu_load.TURNS_BY_FRAMEWORK)
     )
-    assert (gpu_load.LINE_MARK, gpu_load.__name__) == (gpu_load_check.PROGRESS_PREFIX, gpu_load_check.LOAD_MODULE)
+    assert (gpu_load.LINE_MARK, gpu_load.__name__) == (facts_document.PROGRESS_PREFIX, facts_document.LOAD_MODULE)
 
 
 @pytest.mark.tensorflow
 def test_tensorflow_is_asked_in_a_child() -> None:
-    found = installed_frameworks.ask_framework("tensorflow", {**os.environ, "CUDA_VISIBLE_DEVICES": "-1"})
+    found = facts_document.ask_framework("tensorflow", {**os.environ, "CUDA_VISIBLE_DEVICES": "-1"})
     assert "error" not in found
     assert found["gpus"] == 0
     assert found["version"].startswith("2.")

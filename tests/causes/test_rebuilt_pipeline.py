@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from slowtrain.causes.input.rebuilt_pipeline import RebuiltPipeline, RebuiltPipelineFinding
-from slowtrain.checkup.headline import headline_and_notes, verdict_kind
+from slowtrain.checkup import headline, verdicts
 from slowtrain.diagnose import diagnose_trace
 from slowtrain.model import Effect, VerdictKind
 from slowtrain.trace import Trace
@@ -96,18 +96,15 @@ def test_the_headline_does_not_call_it_waiting() -> None:
     trace = anew(parse_drawing(EACH))
     findings = diagnose_trace(trace)
     assert findings.diagnoses[0].cause == "input/rebuilt-pipeline"
-    kind = verdict_kind.run_verdict(trace, findings)
+    kind = verdicts.run_verdict(trace, findings)
     assert kind is VerdictKind.INPUT
-    assert (
-        "4 ms of it creating iterators and waiting for input; curing input/rebuilt-"
-        in headline_and_notes.headline_for(trace, findings, kind)
+    assert "4 ms of it creating iterators and waiting for input; curing input/rebuilt-" in headline.headline_for(
+        trace, findings, kind
     )
     waits = parse_drawing(
         "step 1111111111\ninput iiiiiiii..\ndevice ........kk\n@span iterator made start=0 end=3 times=1"
     )
-    assert "8 ms of it waiting for input" in headline_and_notes.headline_for(
-        waits, diagnose_trace(waits), VerdictKind.INPUT
-    )
+    assert "8 ms of it waiting for input" in headline.headline_for(waits, diagnose_trace(waits), VerdictKind.INPUT)
 
 
 def test_iterators_that_other_threads_make_are_not_the_steps() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from slowtrain.cli import main
-from slowtrain.doctor import gpu_load_check, installed_frameworks
+from slowtrain.doctor import facts_document
 
 FIXTURES = Path(__file__).parents[1] / "machine/fixtures"
 
@@ -16,8 +16,8 @@ FIXTURES = Path(__file__).parents[1] / "machine/fixtures"
 @pytest.fixture(autouse=True)
 def _no_frameworks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Importing TensorFlow takes seconds, and a card may be there where the tests run: neither is asked here."""
-    monkeypatch.setattr(installed_frameworks, "installed_frameworks", lambda: ())
-    monkeypatch.setattr(gpu_load_check, "sample_under_load", lambda *_: {"unmeasured": "a test", "devices": []})
+    monkeypatch.setattr(facts_document, "installed_frameworks", lambda: ())
+    monkeypatch.setattr(facts_document, "sample_under_load", lambda *_: {"unmeasured": "a test", "devices": []})
 
 
 def test_somebody_elses_machine(capsys: pytest.CaptureFixture[str]) -> None:

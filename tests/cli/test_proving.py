@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 from markupsafe import escape
 
-from slowtrain.cli._support import proof_command
-from slowtrain.cli._support.proof_command import ProofProgress
-from slowtrain.model.answers.cure_proof import ChangedFile, Proof
+from slowtrain.cli import _measuring
+from slowtrain.cli._measuring import ProofProgress
+from slowtrain.model.measurements import ChangedFile, Proof
 from slowtrain.script.text import edits
 
 from ..report import checkups  # noqa: TID252  tests are no package
@@ -83,7 +83,7 @@ def test_the_commands_stand_in_text_json_and_page_and_work_in_any_folder(
     changed = ChangedFile(script, before.encode(), after.encode())
     proof = Proof(("train.py",), (), None, edits.file_diff(name, before, after), (changed,), checkups.input_bound())
     (folder / "runs").mkdir()
-    proof_command.print_proof(argparse.Namespace(html=None, json=None), proof, Path("runs"), written=written)
+    _measuring.print_proof(argparse.Namespace(html=None, json=None), proof, Path("runs"), written=written)
     fix = json.loads((folder / "runs/fix.json").read_text())["fix"]
     shown = "undo" if written else "apply"
     assert re.findall(r"^(?:undo|apply): +(git .*)$", capsys.readouterr().out, re.MULTILINE) == [fix[shown]]

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from slowtrain.cli import main
-from slowtrain.model.answers.batch_sizing import Device, MemoryAnswer, Need
+from slowtrain.model.measurements import Device, MemoryAnswer, Need
 from slowtrain.verify.batch_sizes import memory_need
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from slowtrain.cli._support import script_check
+from slowtrain.cli import _answers
 from slowtrain.errors import InputError
 
 
@@ -32,7 +32,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 )
 def test_what_may_be_there_is_not_called_absent(here: Path, name: str) -> None:
     before = list(sys.path)
-    assert not script_check.missing_module_part(name)
+    assert not _answers.missing_module_part(name)
     assert sys.path == before
     assert "pk" not in sys.modules
 
@@ -49,4 +49,4 @@ def test_what_may_be_there_is_not_called_absent(here: Path, name: str) -> None:
 )
 def test_a_module_that_is_not_there(here: Path, name: str, missing: str) -> None:
     with pytest.raises(InputError, match=rf"there is no module named {missing};"):
-        script_check.require_runnable(name, True)
+        _answers.require_runnable(name, True)

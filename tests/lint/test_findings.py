@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
-import slowtrain
-from slowtrain.model.answers.linted_files import UNUSED_IGNORE
+from slowtrain.model.inspections import UNUSED_IGNORE
+from slowtrain.report import documents, lint
 
 from .linting import BROKEN, CURED, EAGER, PIPELINE, Folder
 
 jsonschema = pytest.importorskip("jsonschema")
-SCHEMA = json.loads((Path(slowtrain.__file__).parent / "report/lint.schema.json").read_text())
+SCHEMA = documents.json_schema(lint.LintDocument, lint.SCHEMA)
 
 
 def test_a_finding_shows_its_line(folder: Folder) -> None:

@@ -14,7 +14,7 @@ import pytest
 from slowtrain.causes import all_causes
 from slowtrain.lint import file_fixes, lint_settings
 from slowtrain.model import Edit, Effect, Prescription, Spot
-from slowtrain.model.answers.linted_files import SAFE_EFFECTS
+from slowtrain.model.inspections import SAFE_EFFECTS
 from slowtrain.script.text.source_file import Source
 
 from .linting import CURED, EAGER, PIPELINE, Folder

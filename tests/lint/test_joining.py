@@ -24,7 +24,7 @@ from slowtrain.model import (
     Unchecked,
     VerdictKind,
 )
-from slowtrain.model.answers.linted_files import LintFinding, RuntimeState
+from slowtrain.model.inspections import LintFinding, RuntimeState
 from slowtrain.trace import Trace
 
 SCRIPT = """\

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from slowtrain.cli._support import script_check
+from slowtrain.cli import _answers
 from slowtrain.machine.checks.library_checks import check_builds
 from slowtrain.machine.host import environment_variables
-from slowtrain.model.answers.doctor_sheet import CheckState
+from slowtrain.model.inspections import CheckState
 
 from . import spotted
 
@@ -72,29 +72,29 @@ def script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_run_says_so_before_the_script_begins(script: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TF_CONFIG", CLUSTER)
-    said = script_check.known_failure(str(script), module=False)
+    said = _answers.known_failure(str(script), module=False)
     assert said is not None
     assert said.startswith(f"{script}:3: fit of Keras 3")
     assert "\n" not in said
     monkeypatch.chdir(script.parent)
-    assert (script_check.known_failure("train", module=True) or "").startswith("train.py:3: ")
+    assert (_answers.known_failure("train", module=True) or "").startswith("train.py:3: ")
 
 
 def test_run_says_nothing_where_it_works(script: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TF_CONFIG", ALONE)
-    assert script_check.known_failure(str(script), module=False) is None
+    assert _answers.known_failure(str(script), module=False) is None
     monkeypatch.setenv("TF_CONFIG", CLUSTER)
     monkeypatch.setenv("KERAS_BACKEND", "jax")
-    assert script_check.known_failure(str(script), module=False) is None
+    assert _answers.known_failure(str(script), module=False) is None
     monkeypatch.delenv("KERAS_BACKEND")
     monkeypatch.setattr(environment_variables, "keras_version", lambda environ: "2.15.0")
-    assert script_check.known_failure(str(script), module=False) is None
+    assert _answers.known_failure(str(script), module=False) is None
 
 
 @pytest.mark.parametrize("text", ["", "def broken(", "x = 1\n", MADE + "("])
 def test_run_leaves_other_scripts_alone(script: Path, text: str) -> None:
     script.write_text(text)
-    assert script_check.known_failure(str(script), module=False) is None
+    assert _answers.known_failure(str(script), module=False) is None
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from slowtrain.columns.arrays import Ints
 from slowtrain.columns.steps import Steps
 from slowtrain.errors import InputError
 from slowtrain.machine.host import host_facts
-from slowtrain.model.answers.live_frame import Frame, RunState
+from slowtrain.model.live_frame import Frame, RunState
 from slowtrain.recording import live_follower, reader
 from slowtrain.recording.live_follower import Follower
 from slowtrain.recording.reader import Recording

@@ -9,17 +9,7 @@ import pytest
 from rich.cells import cell_len
 
 from slowtrain.model import Part, Place
-from slowtrain.model.answers.live_frame import (
-    Alert,
-    Curve,
-    FoundCause,
-    Frame,
-    Gpu,
-    Machine,
-    Progress,
-    RunState,
-    StepTime,
-)
+from slowtrain.model.live_frame import Alert, Curve, FoundCause, Frame, Gpu, Machine, Progress, RunState, StepTime
 from slowtrain.report import frames, live
 from slowtrain.report.terminal import Terminal
 

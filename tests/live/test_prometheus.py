@@ -20,7 +20,7 @@ pytest.importorskip("prometheus_client", reason="slowtrain[prometheus] is not in
 def test_the_metrics() -> None:
     from prometheus_client.parser import text_string_to_metric_families
 
-    from slowtrain.watch.prometheus_metrics import LOOPBACK_ADDRESS, MetricsServer
+    from slowtrain.watch.frame_outputs import LOOPBACK_ADDRESS, MetricsServer
 
     metrics = MetricsServer(0)
     try:
@@ -44,7 +44,7 @@ def test_the_metrics() -> None:
 
 
 def test_a_port_that_is_taken() -> None:
-    from slowtrain.watch.prometheus_metrics import MetricsServer
+    from slowtrain.watch.frame_outputs import MetricsServer
 
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
@@ -60,7 +60,7 @@ def test_a_forked_child_does_not_keep_the_port() -> None:
     """A worker that outlives the run would hold it, and answer nobody."""
     code = """
 import os, socket, sys
-from slowtrain.watch.prometheus_metrics import MetricsServer
+from slowtrain.watch.frame_outputs import MetricsServer
 metrics = MetricsServer(0)
 read, write = os.pipe()
 if not os.fork():

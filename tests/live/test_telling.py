@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from slowtrain.cli._support import live_view
+from slowtrain.cli import _live_view
 from slowtrain.errors import InputError
 from slowtrain.model import Place
-from slowtrain.model.answers.live_frame import Alert, Frame, RunState
+from slowtrain.model.live_frame import Alert, Frame, RunState
 from slowtrain.report import frames
-from slowtrain.watch import alert_delivery, frame_stream
+from slowtrain.watch import frame_outputs, frame_stream
 
 from .making import Making
 
@@ -33,7 +33,7 @@ def frame(*found: Alert) -> Frame:
     return Frame("/runs/a", "train.py", RunState.RUNNING, 20_000.0, alerts=found)
 
 
-def wait(told: alert_delivery.AlertDelivery, seconds: float = 20.0) -> None:
+def wait(told: frame_outputs.AlertDelivery, seconds: float = 20.0) -> None:
     assert told.command is not None
     until = time.monotonic() + seconds
     while told.command._process is not None and time.monotonic() < until:
@@ -43,7 +43,7 @@ def wait(told: alert_delivery.AlertDelivery, seconds: float = 20.0) -> None:
 
 def test_a_function_is_told_once_and_again_when_it_arises_again() -> None:
     seen: list[float] = []
-    told = alert_delivery.AlertDelivery((lambda alert, _: seen.append(alert.at_ms),))
+    told = frame_outputs.AlertDelivery((lambda alert, _: seen.append(alert.at_ms),))
     again = Alert("stall", "again", 30_000.0)
     for alerts in ((ALERT,), (ALERT,), (), (Alert("stall", "over", 12_000.0, over_ms=15_000.0),), (again,)):
         told.look(frame(*alerts))
@@ -51,7 +51,7 @@ def test_a_function_is_told_once_and_again_when_it_arises_again() -> None:
 
 
 def test_a_function_that_fails_is_noted() -> None:
-    told = alert_delivery.AlertDelivery((lambda alert, _: 1 / 0,))  # type: ignore[arg-type]
+    told = frame_outputs.AlertDelivery((lambda alert, _: 1 / 0,))  # type: ignore[arg-type]
     told.look(frame(ALERT))
     assert "ZeroDivisionError" in told.note
 
@@ -59,7 +59,7 @@ def test_a_function_that_fails_is_noted() -> None:
 def test_a_command_gets_the_evidence(tmp_path: Path) -> None:
     script, out = tmp_path / "tell.py", tmp_path / "with a blank.txt"
     script.write_text(TELL)
-    told = alert_delivery.parse_alert_command(f"{sys.executable} {script} '{out}'")
+    told = frame_outputs.parse_alert_command(f"{sys.executable} {script} '{out}'")
     told.look(frame(ALERT))
     told.close()
     document, environment = json.loads(out.read_text())
@@ -72,12 +72,12 @@ def test_a_command_gets_the_evidence(tmp_path: Path) -> None:
 
 
 def test_one_at_a_time_and_not_too_often(tmp_path: Path) -> None:
-    told = alert_delivery.parse_alert_command(f"{sys.executable} -c 'import time; time.sleep(0.2)'")
+    told = frame_outputs.parse_alert_command(f"{sys.executable} -c 'import time; time.sleep(0.2)'")
     assert told.command is not None
     for i in range(50):
         told.look(frame(Alert(f"a{i}", "x", 1.0)))
     assert told.command.runs == 1
-    assert len(told.command._waiting) <= alert_delivery.MAX_WAITING_ALERTS
+    assert len(told.command._waiting) <= frame_outputs.MAX_WAITING_ALERTS
     wait(told)
     told.look(frame())
     assert told.command.runs == 1
@@ -90,8 +90,8 @@ def test_one_at_a_time_and_not_too_often(tmp_path: Path) -> None:
     [("raise SystemExit(3)", r"failed \(exit code 3\)"), ("import time; time.sleep(60)", "was stopped")],
 )
 def test_a_command_that_fails_is_noted(code: str, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(alert_delivery, "MAX_COMMAND_S", 1.5)
-    told = alert_delivery.parse_alert_command(f"{sys.executable} -c '{code}'")
+    monkeypatch.setattr(frame_outputs, "MAX_COMMAND_S", 1.5)
+    told = frame_outputs.parse_alert_command(f"{sys.executable} -c '{code}'")
     told.look(frame(ALERT))
     wait(told)
     assert pytest.importorskip("re").search(said, told.note), told.note
@@ -101,7 +101,7 @@ def test_a_command_that_fails_is_noted(code: str, said: str, monkeypatch: pytest
 @pytest.mark.parametrize("text", ["", "   ", "'open", "no-such-program-anywhere --now"])
 def test_what_is_no_command(text: str) -> None:
     with pytest.raises(InputError, match="alert-command"):
-        alert_delivery.parse_alert_command(text)
+        frame_outputs.parse_alert_command(text)
 
 
 def test_what_looks_for_alerts_and_fails_is_told_at_once(
@@ -127,8 +127,8 @@ def test_what_arose_in_the_last_moment_of_a_run_is_told_when_it_has_ended(tmp_pa
     seen: list[str] = []
     made = Making(tmp_path / "run", 30.0)
     made.until_now()
-    live_run = live_view.LiveView(
-        made.folder, alert_delivery.AlertDelivery((lambda alert, _: seen.append(alert.id),)), shown=False
+    live_run = _live_view.LiveView(
+        made.folder, frame_outputs.AlertDelivery((lambda alert, _: seen.append(alert.id),)), shown=False
     )
     live_run.tick(1.0)
     made.write(events=[(made.at_ns, made.at_ns, "nonfinite", "loss", {"step": 7, "value": "nan"})])

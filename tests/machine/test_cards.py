@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from slowtrain.cli._support import sizing_command
+from slowtrain.cli import _measuring
 from slowtrain.errors import InputError
 from slowtrain.machine.host import gpu_devices
 from slowtrain.machine.tables import card_memory, rule_table
@@ -91,13 +91,13 @@ def test_no_device_named_is_the_only_one_here(monkeypatch: pytest.MonkeyPatch) -
             return {"devices": self.devices}
 
     monkeypatch.setattr(gpu_devices, "Gpus", Gpus)
-    found = sizing_command.find_device(None)
+    found = _measuring.find_device(None)
     assert found is not None
     assert found.name == "this computer's Drawn 9000"
-    assert (sizing_command.find_device("T4") or found).name == "a T4"
-    assert (sizing_command.find_device("RTX 4090") or found).name == "an RTX-4090"
+    assert (_measuring.find_device("T4") or found).name == "a T4"
+    assert (_measuring.find_device("RTX 4090") or found).name == "an RTX-4090"
     Gpus.devices = ()
-    assert sizing_command.find_device(None) is None
+    assert _measuring.find_device(None) is None
 
 
 def test_every_row_and_rule_says_where_it_is_from_and_when_it_was_read_there() -> None:

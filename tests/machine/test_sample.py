@@ -13,7 +13,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from slowtrain.doctor.busy_cores import SAMPLE_S, sample_busy_cores
+from slowtrain.doctor.facts_document import SAMPLE_S, sample_busy_cores
 from slowtrain.machine.host.gpu_devices import Gpus
 from slowtrain.machine.samples import sampler
 from slowtrain.machine.samples.sampler import SAMPLE_UNITS, Sampler

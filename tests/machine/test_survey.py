@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from slowtrain.doctor import facts_document, gpu_load_check, installed_frameworks, kernel_log
+from slowtrain.doctor import facts_document
 from slowtrain.errors import InputError
 from slowtrain.machine.host import data_folder
 from slowtrain.machine.host.cuda_libraries import describe_loaded_files, find_libraries
@@ -210,19 +210,19 @@ def test_faults_in_the_kernels_log() -> None:
         "[2.0] NVRM: Xid (PCI:0000:3b:00): 79, again\n[3.0] usb 1-1: new device\n"
         "[4.0] NVRM: Xid (PCI:0000:af:00): 31, pid=77, name=python\n"
     )
-    found = kernel_log.read_xids(said)
+    found = facts_document.read_xids(said)
     assert found["xids"] == [
         {"address": "0000:3b:00", "code": 79, "count": 2},
         {"address": "0000:af:00", "code": 31, "count": 1},
     ]
-    assert kernel_log.read_xids("")["xids"] == []
+    assert facts_document.read_xids("")["xids"] == []
 
 
 def test_an_empty_kernel_log_tells_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
-        "slowtrain.doctor.kernel_log.subprocess.run", lambda *_, **__: SimpleNamespace(returncode=0, stdout=b"\n")
+        "slowtrain.doctor.facts_document.subprocess.run", lambda *_, **__: SimpleNamespace(returncode=0, stdout=b"\n")
     )
-    assert kernel_log.read_xids() == {"xids": None, "unmeasured": "dmesg shows nothing here"}
+    assert facts_document.read_xids() == {"xids": None, "unmeasured": "dmesg shows nothing here"}
 
 
 def test_the_journal_is_asked_where_dmesg_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -231,21 +231,21 @@ def test_the_journal_is_asked_where_dmesg_is_refused(monkeypatch: pytest.MonkeyP
     def run(command: tuple[str, ...], **_: Any) -> SimpleNamespace:
         return SimpleNamespace(returncode=command[0] == "dmesg", stdout=said if command[0] == "journalctl" else b"")
 
-    monkeypatch.setattr("slowtrain.doctor.kernel_log.subprocess.run", run)
-    assert kernel_log.read_xids()["xids"] == [{"address": "0000:3b:00", "code": 79, "count": 1}]
+    monkeypatch.setattr("slowtrain.doctor.facts_document.subprocess.run", run)
+    assert facts_document.read_xids()["xids"] == [{"address": "0000:3b:00", "code": 79, "count": 1}]
     said = b""
-    assert kernel_log.read_xids()["unmeasured"] == "dmesg needs root here: try sudo dmesg | grep -i xid"
+    assert facts_document.read_xids()["unmeasured"] == "dmesg needs root here: try sudo dmesg | grep -i xid"
 
 
 def test_a_card_is_read_while_it_works() -> None:
     """The child is a stand-in: it says that it copies, and for how long."""
     code = (
         "import time\n"
-        f'print({gpu_load_check.PROGRESS_PREFIX!r} + \'{{"device": 0, "begun": true}}\', flush=True)\ntime.sleep(0.5)\n'
-        f'print({gpu_load_check.PROGRESS_PREFIX!r} + \'{{"device": 0, "begun": false, "bytes_per_second": 6e9,\''
+        f'print({facts_document.PROGRESS_PREFIX!r} + \'{{"device": 0, "begun": true}}\', flush=True)\ntime.sleep(0.5)\n'
+        f'print({facts_document.PROGRESS_PREFIX!r} + \'{{"device": 0, "begun": false, "bytes_per_second": 6e9,\''
         " + '\"computed_seconds\": 0.25}', flush=True)\n"
     )
-    found = gpu_load_check.sample_under_load(Gpus(Nvml()), None, [sys.executable, "-c", code])
+    found = facts_document.sample_under_load(Gpus(Nvml()), None, [sys.executable, "-c", code])
     assert found["unmeasured"] is None
     (row,) = found["devices"]
     assert row["pcie_generation"] == 4  # its best at work, not what it was at rest
@@ -256,13 +256,13 @@ def test_a_card_is_read_while_it_works() -> None:
 
 def test_a_load_that_cannot_run_says_why() -> None:
     assert (
-        gpu_load_check.sample_under_load(Gpus(SimpleNamespace()), "tensorflow")["unmeasured"]
+        facts_document.sample_under_load(Gpus(SimpleNamespace()), "tensorflow")["unmeasured"]
         == "the driver shows no GPU"
     )
-    assert "no installed framework" in gpu_load_check.sample_under_load(Gpus(Nvml()), None)["unmeasured"]
+    assert "no installed framework" in facts_document.sample_under_load(Gpus(Nvml()), None)["unmeasured"]
     assert (
         "could not copy"
-        in gpu_load_check.sample_under_load(Gpus(Nvml()), "it", [sys.executable, "-c", "raise SystemExit(3)"])[
+        in facts_document.sample_under_load(Gpus(Nvml()), "it", [sys.executable, "-c", "raise SystemExit(3)"])[
             "unmeasured"
         ]
     )
@@ -287,8 +287,8 @@ def test_health_of_a_card() -> None:
 
 
 def test_a_framework_that_dies_is_told_of(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(installed_frameworks, "BUILD_MODULE", "slowtrain.no_such_module")
-    found = installed_frameworks.ask_framework("tensorflow")
+    monkeypatch.setattr(facts_document, "BUILD_MODULE", "slowtrain.no_such_module")
+    found = facts_document.ask_framework("tensorflow")
     assert found["error"].startswith("ended with exit code 1")
 
 
@@ -300,7 +300,7 @@ def test_of_a_log_the_lines_about_gpus_are_kept() -> None:
         "W0000 2 gpu_device.cc:2341] Cannot dlopen some GPU libraries. Please make sure …",
         "hello",
     ]
-    assert installed_frameworks.gpu_log_lines(lines) == ["Cannot dlopen some GPU libraries. Please make sure …"]
+    assert facts_document.gpu_log_lines(lines) == ["Cannot dlopen some GPU libraries. Please make sure …"]
 
 
 def test_what_keras_runs_on(tmp_path: Path) -> None:
@@ -356,9 +356,9 @@ def test_facts_that_are_not_there(tmp_path: Path) -> None:
 
 
 def test_libraries_beside_those_that_a_gpu_is_seen_by_are_tried_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(installed_frameworks, "installed_frameworks", lambda: ("torch",))
+    monkeypatch.setattr(facts_document, "installed_frameworks", lambda: ("torch",))
     build = {"cuda_build": True, "cuda_version": "12.8", "cudnn_version": "9.10.2"}
-    monkeypatch.setattr(installed_frameworks, "ask_framework", lambda _: build)
+    monkeypatch.setattr(facts_document, "ask_framework", lambda _: build)
     tried: list[str] = []
     monkeypatch.setattr("slowtrain.machine.host.cuda_libraries.find_libraries", lambda names, _: tried.extend(names))
     facts_document.gather_facts(load=False, gpus=Gpus(SimpleNamespace()))
@@ -367,7 +367,7 @@ def test_libraries_beside_those_that_a_gpu_is_seen_by_are_tried_too(monkeypatch:
 
 
 def test_gathering_here_gives_a_document_that_can_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(installed_frameworks, "installed_frameworks", lambda: ())
+    monkeypatch.setattr(facts_document, "installed_frameworks", lambda: ())
     found = facts_document.gather_facts(data=tmp_path, gpus=Gpus(SimpleNamespace()))
     file = tmp_path / "facts.json"
     file.write_text(json.dumps(found, allow_nan=False))

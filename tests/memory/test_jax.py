@@ -9,9 +9,8 @@ from typing import Any
 
 import pytest
 
-from slowtrain.memory import allocation_record, peak_parts
-from slowtrain.memory.allocation_record import AllocationRecord, AllocationRequest
-from slowtrain.memory.batch_scaling import MeasuredBatch
+from slowtrain.memory import allocation_record, peak_forecast
+from slowtrain.memory.allocation_record import AllocationRecord, AllocationRequest, MeasuredBatch
 from slowtrain.memory.peak_forecast import forecast_peaks
 
 H100: dict[str, list[dict[str, Any]]] = json.loads(
@@ -26,8 +25,7 @@ def measured(model: str) -> list[MeasuredBatch]:
 
 def _record(one: dict[str, Any]) -> AllocationRecord:
     requests = tuple(
-        AllocationRequest("", "", size, (), taken, released, "python3", taken)
-        for size, taken, released in one["requests"]
+        AllocationRequest("", "", size, (), taken, released, "python3") for size, taken, released in one["requests"]
     )
     return AllocationRecord("GPU_0_bfc", requests, one["before_bytes"], one["peak_bytes"])
 
@@ -54,7 +52,7 @@ def test_memory_is_parted_into_what_stays_and_what_a_step_takes(model: str) -> N
     found = forecast_peaks(measured(model))
     one = H100[model][0]
     outcome = found.outcome(one["batch"], holders=True)
-    need = peak_parts.peak_need(found.requests(one["batch"]), one["batch"], outcome, one["variables"])
+    need = peak_forecast.peak_need(found.requests(one["batch"]), one["batch"], outcome, one["variables"])
     assert sum(need.parts.values()) == need.peak_bytes
     assert need.parts["parameters"] == one["variables"]["trained"] + one["variables"]["other"]
     assert need.parts["optimizer"] == one["variables"]["optimizer"]

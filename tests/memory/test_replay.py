@@ -6,11 +6,17 @@ from dataclasses import replace
 
 import pytest
 
-from slowtrain.memory.allocation_record import AllocationRecord, AllocationRequest
-from slowtrain.memory.allocation_replay import MemoryPool, largest_fitting_batch, replay_requests
-from slowtrain.memory.batch_scaling import MeasuredBatch, scale_requests
-from slowtrain.memory.peak_forecast import MIN_MARGIN_SHARE, forecast_peaks
-from slowtrain.memory.peak_parts import layer_name, peak_need, temporary_part
+from slowtrain.memory.allocation_record import AllocationRecord, AllocationRequest, MeasuredBatch, scale_requests
+from slowtrain.memory.peak_forecast import (
+    MIN_MARGIN_SHARE,
+    MemoryPool,
+    forecast_peaks,
+    largest_fitting_batch,
+    layer_name,
+    peak_need,
+    replay_requests,
+    temporary_part,
+)
 from slowtrain.verify.batch_sizes import memory_need
 
 KIB = 1024
@@ -28,9 +34,7 @@ def request(
 ) -> AllocationRequest:
     shape = more.get("shape", ())
     assert isinstance(shape, tuple)
-    return AllocationRequest(
-        op, kind, size, shape, taken, released, line, taken * 1000, released_by=str(more.get("by", line))
-    )
+    return AllocationRequest(op, kind, size, shape, taken, released, line, released_by=str(more.get("by", line)))
 
 
 def record(batch: int, extra: tuple[AllocationRequest, ...] = ()) -> MeasuredBatch:

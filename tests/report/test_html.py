@@ -87,12 +87,12 @@ def test_hostile_names_make_no_elements() -> None:
 
 @pytest.mark.parametrize("name", ["input_bound", "hostile"])
 def test_carries_the_json_of_the_contract(name: str) -> None:
-    from slowtrain.report import json as contract
+    from slowtrain.report import documents
 
     source = pages.checkup_page(checkups.ALL[name](), {})
     data = re.search(r'<script type="application/json" id="checkup">(.*?)</script>', source, re.DOTALL)
     assert data
-    assert json.loads(data[1]) == contract.checkup_document(checkups.ALL[name]())
+    assert json.loads(data[1]) == documents.checkup_document(checkups.ALL[name]())
 
 
 def test_says_everything_that_was_found() -> None:

@@ -11,9 +11,8 @@ from pathlib import Path
 import pytest
 
 from slowtrain.model import Effect, Saving, Verdict
-from slowtrain.model.answers.cure_proof import Attempt, ChangedFile, ManualCure, Proof
-from slowtrain.report import json as documents
-from slowtrain.report import pages
+from slowtrain.model.measurements import Attempt, ChangedFile, ManualCure, Proof
+from slowtrain.report import documents, pages
 from slowtrain.report import proof as report
 
 from . import checkups
@@ -88,7 +87,7 @@ def test_nothing_kept_says_why() -> None:
     found = replace(proven(), attempts=(DROPPED,), together=None, diff="")
     assert report.proof_headline(found) == "nothing kept: it does not help"
     assert report.proof_headline(replace(found, attempts=())) == (
-        "nothing that a machine can cure safely; what a person can do is below"
+        "no cure can be applied safely; what you can do is below"
     )
     assert report.proof_headline(replace(found, attempts=(), by_hand=(), before=checkups.healthy())).startswith(
         "nothing to cure: "

@@ -6,7 +6,7 @@ import json as stdlib
 from dataclasses import replace
 
 from slowtrain.model import Place, SeenInSource
-from slowtrain.report import json, pages, text
+from slowtrain.report import documents, pages, text
 
 from . import checkups
 
@@ -34,6 +34,6 @@ def test_the_page_escapes_what_it_quotes() -> None:
 
 
 def test_json_says_null_where_the_run_cannot_tell() -> None:
-    found = stdlib.loads(json.checkup_json(FOUND))["findings"]
+    found = stdlib.loads(documents.checkup_json(FOUND))["findings"]
     assert [f["runtime"] and f["runtime"]["state"] for f in found] == ["confirmed", "not reached", None]
-    assert "findings" not in stdlib.loads(json.checkup_json(checkups.input_bound()))
+    assert "findings" not in stdlib.loads(documents.checkup_json(checkups.input_bound()))

@@ -9,8 +9,18 @@ from pathlib import Path
 
 import pytest
 
-from slowtrain.model.answers.batch_sizing import BatchCurve, Device, MemoryAnswer, Need, Point
-from slowtrain.model.answers.crossover_result import Crossover, Fit, Range, Side, Timing
+from slowtrain.model.measurements import (
+    BatchCurve,
+    Crossover,
+    Device,
+    Fit,
+    MemoryAnswer,
+    Need,
+    Point,
+    Range,
+    Side,
+    Timing,
+)
 from slowtrain.report import pages, sizing
 
 from .test_browser import BROWSER, browse

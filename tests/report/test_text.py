@@ -144,7 +144,7 @@ def test_words_longer_than_a_line_are_broken() -> None:
 def test_starts_quickly() -> None:
     """Text needs of Rich what is quick to import, and no template engine; ``docs/dependencies.md`` has the times."""
     slow = "{'numpy', 'jinja2', 'markdown_it', 'rich.console', 'rich.table', 'tensorflow'}"
-    code = f"import sys; from slowtrain.report import text, json; print([m for m in sys.modules if m in {slow}])"
+    code = f"import sys; from slowtrain.report import documents, text; print([m for m in sys.modules if m in {slow}])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
 
@@ -152,10 +152,10 @@ def test_starts_quickly() -> None:
 def test_nothing_that_prints_is_imported_into_the_users_process() -> None:
     code = (
         "import importlib, pkgutil, sys, slowtrain.capture, slowtrain.monitor, slowtrain.watch.frame_stream\n"
-        "import slowtrain.watch.alert_delivery\n"
+        "import slowtrain.watch.frame_outputs\n"
         "for module in pkgutil.iter_modules(slowtrain.capture.__path__, 'slowtrain.capture.'):\n"
         "    importlib.import_module(module.name)\n"
-        "print([m for m in sys.modules if m in {'rich', 'jinja2', 'markdown_it'}])"
+        "print([m for m in sys.modules if m in {'rich', 'jinja2', 'markdown_it', 'msgspec'}])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.stdout.strip() == "[]", done.stderr

@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from slowtrain.model import Verdict
-from slowtrain.report import json, pages, text, wording
+from slowtrain.report import documents, pages, text, wording
 
 from . import checkups
 
@@ -121,4 +121,4 @@ def test_making_tensors_copies_and_ops_of_the_host_are_told_apart(category: str,
     checkup = replace(checkups.input_bound(), attribution=checkups.parts(**{category: 2.0, "device": 8.0}))
     for report in (text.checkup_text(checkup), pages.checkup_page(checkup, {})):
         assert said in report
-    assert category in str(json.checkup_document(checkup)["attribution"])
+    assert category in str(documents.checkup_document(checkup)["attribution"])

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from slowtrain.errors import InputError
 from slowtrain.model import Edit
-from slowtrain.model.answers.cure_proof import ChangedFile
+from slowtrain.model.measurements import ChangedFile
 from slowtrain.script.locations.edits import recorded_edits
 from slowtrain.script.text import edits
 from slowtrain.script.text.source_file import Source

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from slowtrain.checkup.headline import headline_and_notes, verdict_kind
+from slowtrain.checkup import headline, notes, verdicts
 from slowtrain.diagnose import diagnose_trace
 from slowtrain.profile import timeline
 from slowtrain.profile.device_activity import D2D, D2H, H2D, KERNEL, MEMSET, activity_kind
@@ -173,11 +173,9 @@ def test_a_profile_without_steps_says_so_and_speaks_of_none() -> None:
     trace = trace_of(gpu([(f"kernel_{i}", 1000.0 * i + i * i, 100.0 + i, 0) for i in range(40)]))
     assert "no steps were found" in trace.facts["notes"][0]
     findings = diagnose_trace(trace)
-    said = headline_and_notes.headline_for(trace, findings, verdict_kind.run_verdict(trace, findings))
+    said = headline.headline_for(trace, findings, verdicts.run_verdict(trace, findings))
     assert not [
-        note
-        for note in headline_and_notes.checkup_notes(trace, findings)
-        if "a step here" in note or "wait for input" in note
+        note for note in notes.checkup_notes(trace, findings) if "a step here" in note or "wait for input" in note
     ]
     assert "of the profile's" in said
     assert "step" not in said

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from slowtrain.checkup.sections import device_use as page
+from slowtrain import checkup as page
 from slowtrain.trace.signals.device import tensor_cores
 
 from ..drawn_trace import parse_drawing  # noqa: TID252  tests are no package

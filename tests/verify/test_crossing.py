@@ -17,7 +17,7 @@ from slowtrain.causes import all_causes
 from slowtrain.cli import main
 from slowtrain.errors import EnvironmentMissing, InputError
 from slowtrain.machine.host.gpu_devices import Gpus
-from slowtrain.model.answers.crossover_result import Crossover, Fit, Range, Side, Timing
+from slowtrain.model.measurements import Crossover, Fit, Range, Side, Timing
 from slowtrain.report import crossover, pages
 from slowtrain.trace import Trace
 from slowtrain.trace.loading import recording_trace, side_files

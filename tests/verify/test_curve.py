@@ -12,7 +12,7 @@ import pytest
 
 from slowtrain.errors import InputError
 from slowtrain.memory.allocation_record import AllocationRecord, AllocationRequest
-from slowtrain.model.answers.batch_sizing import Device, Point
+from slowtrain.model.measurements import Device, Point
 from slowtrain.report import sizing as report
 from slowtrain.verify.batch_sizes import batch_probe, memory_need, throughput_curve
 from slowtrain.verify.batch_sizes.batch_probe import MAX_EXTRAPOLATION_FACTOR, BatchProbes, _next_batch
@@ -119,7 +119,7 @@ def test_a_curve_is_of_the_device_that_was_timed_with_the_notes_of_memory(
             known.first()
         known.own = 32
         name = "bfc_cpu_allocator_for_gpu"
-        ops = (AllocationRequest("dense/MatMul", "output", 1 << 20, (), 0, None, "main", 0),)
+        ops = (AllocationRequest("dense/MatMul", "output", 1 << 20, (), 0, None, "main"),)
         known.recorded.append(batch_probe.RecordedProbe(64, name, AllocationRecord(name, ops, 0, 1 << 20), {}, 10.0))
         outcome = SimpleNamespace(peak_bytes=1 << 30)
         return SimpleNamespace(

@@ -11,7 +11,7 @@ import pytest
 
 from slowtrain.errors import InputError
 from slowtrain.model import Edit
-from slowtrain.model.answers.cure_proof import ChangedFile
+from slowtrain.model.measurements import ChangedFile
 from slowtrain.verify.measurement import edited_files
 from slowtrain.verify.measurement.edited_files import EditedFiles
 

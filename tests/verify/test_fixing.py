@@ -15,7 +15,7 @@ from slowtrain.columns.steps import Steps
 from slowtrain.diagnose import Findings
 from slowtrain.errors import InputError
 from slowtrain.model import Diagnosis, Edit, Effect, Evidence, Place, Prescription, Saving, Unchecked
-from slowtrain.model.answers.cure_proof import ManualCure, Proof
+from slowtrain.model.measurements import ManualCure, Proof
 from slowtrain.trace import Trace
 from slowtrain.verify.fix import fix_loop, remaining_work
 from slowtrain.verify.measurement import candidate_proof, probe_process

@@ -16,8 +16,7 @@ from slowtrain.causes.compute.small_batch import SmallBatch
 from slowtrain.diagnose import Findings, diagnose_trace
 from slowtrain.errors import InputError
 from slowtrain.model import Diagnosis, Edit, Effect, Evidence, Prescription, Saving, Signal
-from slowtrain.model.answers.batch_sizing import BatchCurve, Device, Point
-from slowtrain.model.answers.cure_proof import Proof
+from slowtrain.model.measurements import BatchCurve, Device, Point, Proof
 from slowtrain.trace import Trace
 from slowtrain.trace.signals.device import batch_curve
 from slowtrain.verify.batch_sizes import throughput_curve

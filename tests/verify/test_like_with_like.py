@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from slowtrain.model import Effect
-from slowtrain.model.answers.cure_proof import Attempt
+from slowtrain.model.measurements import Attempt
 from slowtrain.verify.measurement import candidate_proof
 from slowtrain.verify.measurement.loss_parity import matched_parity
 from slowtrain.verify.measurement.paired_trial import Trial

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from slowtrain.errors import InputError
-from slowtrain.model.answers.batch_sizing import Device
+from slowtrain.model.measurements import Device
 from slowtrain.verify.batch_sizes import memory_need
 from slowtrain.verify.batch_sizes.batch_probe import BatchProbes
 from slowtrain.verify.measurement.paired_trial import Bench

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from slowtrain.errors import InputError
 from slowtrain.memory.allocation_record import AllocationRecord
-from slowtrain.memory.allocation_replay import MemoryPool
+from slowtrain.memory.peak_forecast import MemoryPool
 from slowtrain.verify.batch_sizes import memory_need
 from slowtrain.verify.batch_sizes.batch_probe import RecordedProbe
 from slowtrain.verify.batch_sizes.memory_need import ALONE

@@ -11,7 +11,7 @@ from slowtrain.machine.checks import machine_checks
 from slowtrain.machine.checks.machine_checks import combined_state
 from slowtrain.machine.tables.fact_access import driver_gpus
 from slowtrain.model import Effect, Evidence, Prescription, Signal
-from slowtrain.model.answers.doctor_sheet import Check, CheckState
+from slowtrain.model.inspections import Check, CheckState
 from slowtrain.trace import Trace
 from slowtrain.whatif import Remedy
 

@@ -7,33 +7,42 @@ from __future__ import annotations
 
 import linecache
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from slowtrain import __version__
-from slowtrain.checkup.headline import headline_and_notes, startup_headline, verdict_kind
-from slowtrain.checkup.sections import chart_data, device_use, external_facts, lint_findings
+from slowtrain import __version__, diagnose
+from slowtrain.checkup import chart_data, external_facts, headline, notes, verdicts
 from slowtrain.columns.arrays import median_value
+from slowtrain.columns.device import Device
 from slowtrain.diagnose import Findings
+from slowtrain.errors import SlowtrainError
+from slowtrain.lint import file_check, lint_settings, recording_match
+from slowtrain.lint.documents import UnreadableFileError
+from slowtrain.lint.lint_settings import LintSettings
 from slowtrain.model import (
     Attribution,
     Checkup,
+    DeviceUse,
     Diagnosis,
     Evidence,
+    OpTime,
     Overhead,
     Part,
     Place,
+    SeenInSource,
     StepSummary,
     Subject,
     WindowCost,
 )
+from slowtrain.model.inspections import UNUSED_IGNORE, LintFinding
 from slowtrain.trace import Trace
-from slowtrain.trace.loading import side_files
+from slowtrain.trace.loading import recording_trace, side_files
 from slowtrain.trace.run_division import attribution
+from slowtrain.trace.signals.device import tensor_cores
 
 MAX_SOURCE_BYTES = 4 << 20
 # Time of the script's thread for one recorded span (docs/overhead.md). A step of two or three spans took 10 to 16 µs
@@ -41,19 +50,24 @@ MAX_SOURCE_BYTES = 4 << 20
 PYTHON_SPAN_S, COMPILED_SPAN_S = 6e-6, 2.5e-6
 
 
+def examine_recording(folder: Path) -> Checkup:
+    """The checkup of a recording. Raises ``InputError`` if it cannot be read."""
+    trace = recording_trace.load_recording(folder)
+    return build_checkup(trace, diagnose.diagnose_trace(trace), folder=folder)
+
+
 def build_checkup(trace: Trace, findings: Findings, *, folder: Path) -> Checkup:
     """Builds the checkup. ``folder`` is the recording's path as the user gave it."""
     shown = _ShownPaths(trace)
     diagnoses = tuple(_with_shown_places(d, shown) for d in findings.diagnoses)
     step = attribution.mean_step(trace.categories, trace.steps) if len(trace.steps) else Attribution(0.0, ())
-    of_run = verdict_kind.run_verdict(trace, findings)
+    of_run = verdicts.run_verdict(trace, findings)
     found = Checkup(
         version=__version__,
         subject=_run_subject(trace, findings, folder),
         verdict=of_run,
-        step_verdict=verdict_kind.step_verdict(trace, findings),
-        headline=startup_headline.startup_headline(trace, findings)
-        or headline_and_notes.headline_for(trace, findings, of_run),
+        step_verdict=verdicts.step_verdict(trace, findings),
+        headline=verdicts.startup_headline(trace, findings) or headline.headline_for(trace, findings, of_run),
         steps=_step_summary(trace),
         attribution=step,
         run=_complete_attribution(trace.run),
@@ -61,13 +75,13 @@ def build_checkup(trace: Trace, findings: Findings, *, folder: Path) -> Checkup:
         diagnoses=diagnoses,
         healthy=findings.healthy,
         unchecked=findings.unchecked,
-        notes=tuple(headline_and_notes.checkup_notes(trace, findings)),
-        next_steps=tuple(headline_and_notes.next_steps_for(trace, findings, folder)),
+        notes=tuple(notes.checkup_notes(trace, findings)),
+        next_steps=tuple(notes.next_steps_for(trace, findings, folder)),
         pictures=chart_data.report_pictures(trace, shown.place),
-        device=device_use.device_use(trace),
-        lost=headline_and_notes.NONFINITE_LABEL if verdict_kind.find_nonfinite_loss(findings) is not None else "",
+        device=device_use(trace),
+        lost=headline.NONFINITE_LABEL if verdicts.find_nonfinite_loss(findings) is not None else "",
     )
-    return replace(found, seen=lint_findings.source_findings(trace, found, shown.place))
+    return replace(found, seen=source_findings(trace, found, shown.place))
 
 
 def _complete_attribution(run: Attribution) -> Attribution:
@@ -198,3 +212,74 @@ def _neighbour_median_ms(trace: Trace, inside: Any) -> float | None:
     steady = np.flatnonzero(trace.steps.steady)
     nearest = steady[np.argsort(np.abs(steady - middle))[: max(int(inside.sum()), 10)]]
     return float(median_value(trace.steps.ms[nearest]))
+
+
+MAX_LISTED_OPS = 15
+
+
+def device_use(trace: Trace) -> DeviceUse | None:
+    """The section; None if no device timeline was read."""
+    device = trace.device
+    if device is None:
+        return None
+    idle = device.idle_ms
+    parts = sorted(device.idle.items(), key=lambda i: -i[1])
+    return DeviceUse(
+        device.name.removeprefix("/device:"),
+        device.kind,
+        min(device.busy_ms / device.step_ms, 1.0) if device.step_ms else 0.0,
+        device.kernels,
+        device.median_kernel_us,
+        device.launch_delay_us,
+        device.queued_share,
+        Attribution(idle, tuple(Part(reason, ms, ms / idle if idle else 0.0) for reason, ms in parts)),
+        device.gaps,
+        _op_times(device),
+        tuple(
+            OpTime(k, c.ms, c.count, c.exposed_ms / (c.ms or 1.0), c.bytes or None) for k, c in device.copies.items()
+        ),
+        tuple(tensor_cores.device_rates(trace)),
+    )
+
+
+def _op_times(device: Device) -> tuple[OpTime, ...]:
+    """By the framework's ops if these cover most of the time, else by kernels."""
+    named = sum(ms for ms, _ in device.by_op.values())
+    table = device.by_op if device.kernel_ms and named >= 0.5 * device.kernel_ms else device.by_kernel
+    # The table of ops contains copies as well.
+    total = max(sum(ms for ms, _ in table.values()), device.kernel_ms)
+    rows = list(table.items())[:MAX_LISTED_OPS]
+    return tuple(OpTime(name.split("#")[0], ms, count, ms / total if total else 0.0) for name, (ms, count) in rows)
+
+
+def source_findings(trace: Trace, checkup: Checkup, place: Callable[[Place], Place]) -> tuple[SeenInSource, ...]:
+    """The findings in the script and in its own modules, the most expensive first; empty for a profile."""
+    files = recording_match.recorded_texts(trace)
+    if not files:
+        return ()
+    chosen = _lint_settings(list(files))
+    findings: list[LintFinding] = []
+    for file, text in files.items():
+        try:
+            findings += file_check.check_content(file, text.encode("utf-8", "surrogateescape"), chosen).findings
+        except (UnreadableFileError, UnicodeError):
+            continue  # it ran, so it is Python; a truncated or odd file is not worth a line of the report
+    told = recording_match.add_runtime_costs([f for f in findings if f.cause != UNUSED_IGNORE], checkup, trace)
+    return tuple(_as_seen_in_source(f, place) for f in told)
+
+
+def _lint_settings(files: list[str]) -> LintSettings:
+    """The project's settings; ``slowtrain lint`` reports mistakes in them."""
+    try:
+        return lint_settings.load_settings(files)
+    except SlowtrainError:
+        return LintSettings(frozenset(lint_settings.known_ids()))
+
+
+def _as_seen_in_source(finding: LintFinding, place: Callable[[Place], Place]) -> SeenInSource:
+    code = finding.code[0].strip() if finding.code else ""
+    where = place(Place(finding.file, finding.line, code))
+    runtime = finding.runtime
+    if runtime is None:
+        return SeenInSource(finding.cause, where, finding.says)
+    return SeenInSource(finding.cause, where, finding.says, runtime.state, runtime.ms_per_step, runtime.run_ms)

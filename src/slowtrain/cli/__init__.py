@@ -42,7 +42,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         code = _run_verb(argv)
         _flush_output()
     except SlowtrainError as error:
-        _print_error(str(error))
+        print_message(str(error))
         code = error.exit_code
     except KeyboardInterrupt:
         code = INTERRUPTED_EXIT
@@ -50,7 +50,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         _discard_output()
         code = BROKEN_PIPE_EXIT
     except Exception as error:  # noqa: BLE001  the user never sees our traceback
-        _print_error(_internal_error_message(error))
+        print_message(_internal_error_message(error))
         code = INTERNAL_ERROR_EXIT
     return code
 
@@ -91,6 +91,23 @@ def build_parser(only: str | None = None) -> argparse.ArgumentParser:
     return parser
 
 
+def add_json_option(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--json",
+        metavar="FILE",
+        help="write the answer as JSON; - writes it to standard output and prints nothing else there",
+    )
+
+
+def print_message(message: str) -> None:
+    """Prints one line on stderr. Characters that are not printable are replaced, because names may hold anything."""
+    line = "".join(c if c.isprintable() else "?" for c in " ".join(message.split()))
+    try:
+        print(f"slowtrain: {line}", file=sys.stderr, flush=True)
+    except OSError:
+        return  # stderr is closed; the exit code still reports an error
+
+
 class _VerbParser(argparse.ArgumentParser):
     """Reports wrong usage in one line, like every other error, instead of printing the usage."""
 
@@ -110,15 +127,6 @@ def _run_verb(argv: Sequence[str] | None) -> int:
         parser.print_help()
         return 0
     return int(args.verb_main(args))
-
-
-def _print_error(message: str) -> None:
-    """Prints one line on stderr. Characters that are not printable are replaced, because names in it are not ours."""
-    line = "".join(c if c.isprintable() else "?" for c in " ".join(message.split()))
-    try:
-        print(f"slowtrain: {line}", file=sys.stderr, flush=True)
-    except OSError:
-        return  # stderr is closed; the exit code still reports the error
 
 
 def _internal_error_message(error: Exception) -> str:

@@ -14,29 +14,29 @@ BATCH_FILE = "batch.json"  # in the folder of a recording, where build.load read
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    from slowtrain.cli._support import proof_command, sizing_command
+    from slowtrain.cli import _measuring
 
     parser.add_argument("-m", dest="module", action="store_true", help="SCRIPT is a module name, as in python -m")
-    sizing_command.add_device_options(parser)
-    sizing_command.add_recording_option(parser)
-    proof_command.add_options(parser, html=sizing_command.PAGE_HELP)
-    sizing_command.add_script_arguments(parser)
+    _measuring.add_device_options(parser)
+    _measuring.add_recording_option(parser)
+    _measuring.add_options(parser, html=_measuring.PAGE_HELP)
+    _measuring.add_script_arguments(parser)
 
 
 def main(args: argparse.Namespace) -> int:
-    from slowtrain.cli._support import answer_output, proof_command, sizing_command
+    from slowtrain.cli import _answers, _measuring
     from slowtrain.report import pages
     from slowtrain.report import sizing as report
     from slowtrain.verify.batch_sizes import throughput_curve
 
-    sizing_command.require_recording(args)
-    device = sizing_command.find_device(args.device)
-    bench = proof_command.create_bench(args, args.script, f"batch-{sizing_command.script_stem(args)}")
+    _measuring.require_recording(args)
+    device = _measuring.find_device(args.device)
+    bench = _measuring.create_bench(args, args.script, "batch")
     answer = throughput_curve.measure_curve(bench, device, growth=args.growth)
     document = report.batch_json(answer)
     if args.recording is not None:
-        answer_output.write_file(args.recording / BATCH_FILE, document)
-    sizing_command.print_sizing(
+        _answers.write_file(args.recording / BATCH_FILE, document)
+    _measuring.print_sizing(
         args, bench.folder / BATCH_FILE, document, pages.batch_page(answer), report.batch_text, answer
     )
     return 0

@@ -22,9 +22,9 @@ def main(args: argparse.Namespace) -> int:
 
     recording_folder.require_recording(args.before, args.after)  # before the slow imports
     from slowtrain.compare import compare_runs
-    from slowtrain.report import comparison
+    from slowtrain.report import proof
     from slowtrain.trace.loading import recording_trace
 
     traces = recording_trace.load_recording(args.before), recording_trace.load_recording(args.after)
-    sys.stdout.write(comparison.comparison_text(compare_runs(*traces, (str(args.before), str(args.after)))))
+    sys.stdout.write(proof.comparison_text(compare_runs(*traces, (str(args.before), str(args.after)))))
     return 0

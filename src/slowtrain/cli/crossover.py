@@ -15,7 +15,7 @@ CROSSOVER_FILE = "crossover.json"  # in the folder of a recording, where slowtra
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    from slowtrain.cli._support import proof_command, sizing_command
+    from slowtrain.cli import _measuring
 
     parser.add_argument("-m", dest="module", action="store_true", help="SCRIPT is a module name, as in python -m")
     parser.add_argument(
@@ -25,29 +25,29 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--batches", metavar="N,N,…", help="batch sizes (default: 1/4, 1 and 4 times that of the script)"
     )
     parser.add_argument("--rounds", type=int, default=3, help="processes per device and batch size (default: 3)")
-    sizing_command.add_recording_option(parser)
-    proof_command.add_options(parser, html=sizing_command.PAGE_HELP)
-    sizing_command.add_script_arguments(parser)
+    _measuring.add_recording_option(parser)
+    _measuring.add_options(parser, html=_measuring.PAGE_HELP)
+    _measuring.add_script_arguments(parser)
 
 
 def main(args: argparse.Namespace) -> int:
-    from slowtrain.cli._support import answer_output, proof_command, sizing_command
+    from slowtrain.cli import _answers, _measuring
     from slowtrain.errors import InputError
     from slowtrain.report import crossover as report
     from slowtrain.report import pages
     from slowtrain.verify.batch_sizes import device_crossover
 
-    sizing_command.require_recording(args)
+    _measuring.require_recording(args)
     if args.rounds < 1:
         raise InputError(f"--rounds {args.rounds}: must be at least 1, and at least 2 for confidence intervals")
     batches = _parse_batches(args.batches)
     device_crossover.parse_settings(args.devices)  # reports a wrong value before anything runs
-    bench = proof_command.create_bench(args, args.script, f"crossover-{sizing_command.script_stem(args)}")
+    bench = _measuring.create_bench(args, args.script, "crossover")
     found = device_crossover.measure_crossover(bench, args.devices, batches, args.rounds)
     document = report.crossover_json(found)
     if args.recording is not None:
-        answer_output.write_file(args.recording / CROSSOVER_FILE, document)
-    sizing_command.print_sizing(
+        _answers.write_file(args.recording / CROSSOVER_FILE, document)
+    _measuring.print_sizing(
         args, bench.folder / CROSSOVER_FILE, document, pages.crossover_page(found), report.crossover_text, found
     )
     return 0

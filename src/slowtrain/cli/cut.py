@@ -40,9 +40,11 @@ def main(args: argparse.Namespace) -> int:
         raise InputError("--steps cannot be combined with --from-ms and --to-ms")
     start_ps, end_ps = (0, 0) if args.steps is not None else _time_range_ps(args.from_ms, args.to_ms)
     source = _find_profile(args.profile)
-    from slowtrain.cli._support import answer_output
+    from slowtrain.cli import _answers
     from slowtrain.profile import profile_files  # slow imports, after the checks above
-    from slowtrain.profile.format import time_range
+    from slowtrain.profile.format import (
+        time_range,  # slow imports, after the checks above
+    )
 
     if args.steps is not None:
         start_ps, end_ps = _step_range_ps(source, args.steps)
@@ -51,7 +53,7 @@ def main(args: argparse.Namespace) -> int:
     found = time_range.cut_profile(profile_files.profile_bytes(source), start_ps, end_ps, str(source))
     if not found.events.kept:
         raise InputError(f"{source}: {_no_events_message(found)}")
-    answer_output.write_file(args.out, _gzip_bytes(found.data) if args.out.name.endswith(".gz") else found.data)
+    _answers.write_file(args.out, _gzip_bytes(found.data) if args.out.name.endswith(".gz") else found.data)
     print(
         f"kept {found.events} events, {found.lines} lines, {found.planes} planes, {found.names} names; "
         f"{found.size} bytes\n{args.out}"

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from pathlib import Path
+
+from slowtrain.cli import add_json_option, print_message
 
 HELP = "read a profile written by TensorFlow, Keras or JAX, and show why its steps are slow"
 EXAMPLES = """
@@ -19,11 +20,7 @@ slowtrain diagnose --facts facts.json logs/     use also the facts that slowtrai
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--html", metavar="FILE", type=Path, help="write the HTML report to FILE")
-    parser.add_argument(
-        "--json",
-        metavar="FILE",
-        help="write the answer as JSON; - writes it to standard output and prints nothing else there",
-    )
+    add_json_option(parser)
     parser.add_argument(
         "--facts",
         metavar="FACTS.json",
@@ -55,7 +52,7 @@ def main(args: argparse.Namespace) -> int:
             files = f"{len(session.files)} file{'s' if len(session.files) > 1 else ''}"  # one file per host
             print(f"{session.name}  {files}  {size:.1f} MB  {session.folder}")
         for note in looked.notes:
-            print(f"slowtrain: {note}", file=sys.stderr)
+            print_message(note)
         return 0
     if args.session is not None:
         named = [s for s in sessions if s.name == args.session]
@@ -66,10 +63,7 @@ def main(args: argparse.Namespace) -> int:
     notes = [*([profile_files.other_sessions_note(sessions)] if len(sessions) > 1 else []), *looked.notes]
     if recording_folder.is_recording(args.path):
         notes.append(f"this profile is the newest of a recording; slowtrain report {args.path} uses all of it")
-    from slowtrain.cli._support.answer_output import (  # slow import, after the checks above
-        examine_profile,
-        print_answer,
-    )
+    from slowtrain.cli._answers import examine_profile, print_answer
 
     facts = None
     if args.facts is not None:

@@ -5,6 +5,12 @@ from __future__ import annotations
 import argparse
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+from slowtrain.cli import print_message
+
+if TYPE_CHECKING:
+    from slowtrain.model.inspections import Sheet
 
 HELP = "check this computer: whether TensorFlow sees the GPU, versions, host, settings"
 EXAMPLES = """
@@ -38,8 +44,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(args: argparse.Namespace) -> int:
     """Returns 0 if no problem was found, else 1."""
-    from slowtrain.cli._support.answer_output import print_text, write_file, write_json
-    from slowtrain.model.answers.doctor_sheet import CheckState
+    from slowtrain.cli._answers import print_text, write_file, write_json
+    from slowtrain.model.inspections import CheckState
     from slowtrain.report import doctor
 
     found = _machine_sheet(args)
@@ -54,8 +60,8 @@ def main(args: argparse.Namespace) -> int:
     return PROBLEM_EXIT if found.of(CheckState.WRONG) else 0
 
 
-def _machine_sheet(args: argparse.Namespace):  # type: ignore[no-untyped-def]  # a Sheet, whose module --help does not need
-    from slowtrain.cli._support import facts_file
+def _machine_sheet(args: argparse.Namespace) -> Sheet:
+    from slowtrain.cli import _answers
     from slowtrain.doctor import facts_document
     from slowtrain.errors import InputError
 
@@ -70,10 +76,10 @@ def _machine_sheet(args: argparse.Namespace):  # type: ignore[no-untyped-def]  #
     facts = facts_document.read_facts_file(args.facts)
     from slowtrain.doctor.machine_sheet import build_sheet  # slow import, after the checks above
 
-    with facts_file.reject_damaged(args.facts):
+    with _answers.reject_damaged(args.facts):
         return build_sheet(facts, str(args.facts))
 
 
 def _print_progress(what: str) -> None:
     if sys.stderr.isatty():
-        print(f"slowtrain: {what}", file=sys.stderr, flush=True)
+        print_message(what)

@@ -11,13 +11,9 @@ import argparse
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from slowtrain.cause_folder import add_examples, cause_files, cause_id, read_examples, read_page
 from slowtrain.errors import InputError
-
-if TYPE_CHECKING:
-    pass
 
 HELP = "explain a cause: what it is, how it is detected, what to do"
 EXAMPLES = """

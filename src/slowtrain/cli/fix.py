@@ -16,7 +16,7 @@ slowtrain fix --allow changes-training --json fix.json -m mypackage.train
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    from slowtrain.cli._support import proof_command
+    from slowtrain.cli import _measuring
 
     parser.add_argument("-m", dest="module", action="store_true", help="SCRIPT is a module name, as in python -m")
     parser.add_argument(
@@ -24,13 +24,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--write", action="store_true", help="change the files if the fix is proven")
     parser.add_argument("--force", action="store_true", help="write even if the repository has uncommitted changes")
-    proof_command.add_options(parser)
+    _measuring.add_options(parser)
     parser.add_argument("script", metavar="SCRIPT", help="training script, or module with -m")
     parser.add_argument("arguments", nargs=argparse.REMAINDER, metavar="...", help="arguments of the script")
 
 
 def main(args: argparse.Namespace) -> int:
-    from slowtrain.cli._support import proof_command, sizing_command
+    from slowtrain.cli import _measuring
     from slowtrain.model import Effect
     from slowtrain.script.navigation import project_files
     from slowtrain.verify.fix import fix_loop
@@ -41,14 +41,13 @@ def main(args: argparse.Namespace) -> int:
         # Checked before measuring for minutes. Other files that the fix changes are known only afterwards.
         edited_files.require_writable(Path(os.path.realpath(script)), force=args.force)
     allowed = fix_loop.DEFAULT_EFFECTS | ({Effect.CHANGES_TRAINING} if args.allow else set())
-    stem = args.script if args.module else Path(args.script).stem
-    bench = proof_command.create_bench(args, args.script, f"fix-{stem}")
-    proof = fix_loop.fix_script(bench, frozenset(allowed), sizing_command.find_device(None) if args.allow else None)
+    bench = _measuring.create_bench(args, args.script, "fix")
+    proof = fix_loop.fix_script(bench, frozenset(allowed), _measuring.find_device(None) if args.allow else None)
     written = False
     try:
         if args.write and proof.files:
             edited_files.write_files(proof.files, force=args.force)
             written = True
     finally:
-        proof_command.print_proof(args, proof, bench.folder, written=written)
+        _measuring.print_proof(args, proof, bench.folder, written=written)
     return 0

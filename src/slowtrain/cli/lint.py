@@ -7,11 +7,12 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from slowtrain.cli import print_message
 from slowtrain.errors import InputError
 
 if TYPE_CHECKING:
     from slowtrain.model import Effect
-    from slowtrain.model.answers.linted_files import LintAnswer
+    from slowtrain.model.inspections import LintAnswer
 
 HELP = "find causes of slow steps in source files without running them, and fix some of them"
 EXAMPLES = """
@@ -67,8 +68,9 @@ def main(args: argparse.Namespace) -> int:
     paths = args.paths or ["."]
     from dataclasses import replace
 
+    from slowtrain.cli._answers import write_file
     from slowtrain.lint import file_fixes, hidden_findings, lint_paths, lint_settings
-    from slowtrain.model.answers.linted_files import FileError
+    from slowtrain.model.inspections import FileError
 
     chosen = lint_settings.load_settings(
         paths, config=args.config, select=_split_names(args.select), ignore=_split_names(args.ignore)
@@ -77,7 +79,7 @@ def main(args: argparse.Namespace) -> int:
     if args.recording is not None:
         found = _add_runtime(found, args.recording)
     if args.write_baseline is not None:
-        _write_text(args.write_baseline, hidden_findings.baseline_document(found.findings, args.write_baseline))
+        write_file(args.write_baseline, hidden_findings.baseline_document(found.findings, args.write_baseline))
         _print_errors(found)
         return ERRORS_EXIT if found.errors else 0
     if args.baseline is not None:
@@ -89,7 +91,11 @@ def main(args: argparse.Namespace) -> int:
         still = lint_paths(sorted(left), chosen).findings  # a file that was not written is not fixed
         findings = (*(f for f in found.findings if f.file not in left), *still)
         found = replace(found, findings=findings, errors=(*found.errors, *failed), rewritten=kept)
-    _print_findings(args, found)
+    text = _render_findings(args, found)
+    if args.output is not None:
+        write_file(args.output, text)
+    else:
+        sys.stdout.write(text)
     _print_errors(found)
     would = args.diff and bool(found.rewritten)
     return ERRORS_EXIT if found.errors else FINDINGS_EXIT if found.findings or would else 0
@@ -112,7 +118,7 @@ def _check_options(args: argparse.Namespace) -> None:
 
 def _allowed_effects(args: argparse.Namespace) -> frozenset[Effect]:
     from slowtrain.model import Effect
-    from slowtrain.model.answers.linted_files import SAFE_EFFECTS
+    from slowtrain.model.inspections import SAFE_EFFECTS
 
     if args.unsafe_fixes:
         return frozenset(Effect)
@@ -140,29 +146,21 @@ def _add_runtime(found: LintAnswer, folder: Path) -> LintAnswer:
     return replace(found, findings=(*matched, *rest), notes=(*found.notes, *notes))
 
 
-def _print_findings(args: argparse.Namespace, found: LintAnswer) -> None:
-    text = _render_findings(args, found)
-    if args.output is not None:
-        _write_text(args.output, text)
-    else:
-        sys.stdout.write(text)
-
-
 def _render_findings(args: argparse.Namespace, found: LintAnswer) -> str:
     import shutil
 
     from slowtrain import __version__
-    from slowtrain.cli._support.answer_output import supports_colour, supports_unicode
-    from slowtrain.report import github, lint, sarif
+    from slowtrain.cli._answers import supports_colour, supports_unicode
+    from slowtrain.report import lint
 
     if args.diff:
         return "".join(one.diff for one in found.rewritten)
     if args.format == "json":
-        return lint.lint_json(found, __version__)
+        return lint.lint_json(found)
     if args.format == "github":
-        return github.github_commands(found)
+        return lint.github_commands(found)
     if args.format == "sarif":
-        return sarif.sarif_log(found, __version__, _cause_pages(found))
+        return lint.sarif_log(found, __version__, _cause_pages(found))
     screen = args.output is None
     return lint.lint_text(
         found,
@@ -183,13 +181,6 @@ def _cause_pages(found: LintAnswer) -> dict[str, tuple[str, str]]:
     return {**titles, **{p.id: (p.title, p.doc) for p in pages if p is not None}}
 
 
-def _write_text(path: Path, text: str) -> None:
-    from slowtrain.cli._support.answer_output import write_file
-
-    write_file(path, text)
-
-
 def _print_errors(found: LintAnswer) -> None:
     for error in found.errors:
-        line = "".join(c if c.isprintable() else "?" for c in f"{error.place}: {error.says}")
-        print(f"slowtrain: {line}", file=sys.stderr)
+        print_message(f"{error.place}: {error.says}")

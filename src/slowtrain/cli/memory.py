@@ -13,23 +13,23 @@ slowtrain memory --device 16GiB train.py --batch-size {batch}     if the batch s
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    from slowtrain.cli._support import proof_command, sizing_command
+    from slowtrain.cli import _measuring
 
     parser.add_argument("-m", dest="module", action="store_true", help="SCRIPT is a module name, as in python -m")
-    sizing_command.add_device_options(parser)
-    proof_command.add_options(parser, html=sizing_command.PAGE_HELP)
-    sizing_command.add_script_arguments(parser)
+    _measuring.add_device_options(parser)
+    _measuring.add_options(parser, html=_measuring.PAGE_HELP)
+    _measuring.add_script_arguments(parser)
 
 
 def main(args: argparse.Namespace) -> int:
-    from slowtrain.cli._support import proof_command, sizing_command
+    from slowtrain.cli import _measuring
     from slowtrain.report import pages
     from slowtrain.report import sizing as report
     from slowtrain.verify.batch_sizes import memory_need
 
-    device = sizing_command.find_device(args.device)
-    bench = proof_command.create_bench(args, args.script, f"memory-{sizing_command.script_stem(args)}")
+    device = _measuring.find_device(args.device)
+    bench = _measuring.create_bench(args, args.script, "memory")
     answer = memory_need.measure_memory_need(bench, device, growth=args.growth)
     document, page = report.memory_json(answer), pages.memory_page(answer)
-    sizing_command.print_sizing(args, bench.folder / "memory.json", document, page, report.memory_text, answer)
+    _measuring.print_sizing(args, bench.folder / "memory.json", document, page, report.memory_text, answer)
     return 1 if answer.fits is False else 0

@@ -6,6 +6,8 @@ import argparse
 import sys
 from pathlib import Path
 
+from slowtrain.cli import add_json_option
+
 HELP = "read a training log with an out-of-memory error, and show what used the memory and what to do"
 EXAMPLES = """
 slowtrain oom train.log
@@ -17,17 +19,13 @@ slowtrain oom --json - train.log
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--html", metavar="FILE", type=Path, help="write the HTML report to FILE")
-    parser.add_argument(
-        "--json",
-        metavar="FILE",
-        help="write the answer as JSON; - writes it to standard output and prints nothing else there",
-    )
+    add_json_option(parser)
     parser.add_argument("log", metavar="LOG", help="log file of any length, optionally gzipped; - reads standard input")
 
 
 def main(args: argparse.Namespace) -> int:
     from slowtrain import oom as dumps
-    from slowtrain.cli._support import answer_output
+    from slowtrain.cli import _answers
     from slowtrain.errors import InputError
     from slowtrain.report import oom
 
@@ -35,11 +33,10 @@ def main(args: argparse.Namespace) -> int:
     if args.log != "-" and path.is_dir():
         raise InputError(f"{args.log} is a folder; give a log file")
     found = dumps.read_log(sys.stdin.buffer if args.log == "-" else path, args.log)
-    document = oom.oom_json(found)
     if args.html is not None:
         from slowtrain.report import pages
 
-        answer_output.write_file(args.html, pages.oom_page(found))
-    if args.json is None or not answer_output.write_json(document, args.json):
-        answer_output.print_text(oom.oom_text, found)
+        _answers.write_file(args.html, pages.oom_page(found))
+    if args.json is None or not _answers.write_json(oom.oom_json(found), args.json):
+        _answers.print_text(oom.oom_text, found)
     return 0

@@ -6,7 +6,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from slowtrain.cli import watch
+from slowtrain.cli import add_json_option, print_message, watch
 from slowtrain.errors import InputError
 from slowtrain.recording.recording_folder import RUNS_FOLDER
 
@@ -35,11 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=Path,
         help="also write the HTML report to FILE and create its folders (the recording always holds the report)",
     )
-    parser.add_argument(
-        "--json",
-        metavar="FILE",
-        help="write the answer as JSON; - writes it to standard output and prints nothing else there",
-    )
+    add_json_option(parser)
     parser.add_argument(
         "--no-windows", action="store_true", help="do not use the short windows of the profiler and the line tracer"
     )
@@ -65,11 +61,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(args: argparse.Namespace) -> int:
-    from slowtrain.cli._support import script_check
+    from slowtrain.cli import _answers
 
-    script_check.require_runnable(args.script, args.module)  # before the slow imports
+    _answers.require_runnable(args.script, args.module)  # before the slow imports
     from slowtrain.capture.process import launch
-    from slowtrain.cli._support.answer_output import RecordingAnswer, RunProgress, require_writable
+    from slowtrain.cli._answers import RunProgress, print_recording_answer, require_writable
     from slowtrain.recording import recording_folder, thinning
 
     require_writable(args.html, args.json)
@@ -80,16 +76,16 @@ def main(args: argparse.Namespace) -> int:
     )
     alert_sender, live = None, None
     if args.alert_command:
-        from slowtrain.watch import alert_delivery
+        from slowtrain.watch import frame_outputs
 
-        alert_sender = alert_delivery.parse_alert_command(args.alert_command)
+        alert_sender = frame_outputs.parse_alert_command(args.alert_command)
     folder = launch.new_folder(args.out, Path(args.script).stem if not args.module else args.script)
     argv = launch.command_line(args.script, args.arguments, args.module)
     progress = RunProgress(folder)
-    if warning := script_check.known_failure(args.script, args.module):
-        progress.warn(warning)
+    if warning := _answers.known_failure(args.script, args.module):
+        print_message(warning)
     if args.live or alert_sender is not None:
-        from slowtrain.cli._support.live_view import LiveView
+        from slowtrain.cli._live_view import LiveView
 
         live = LiveView(folder, alert_sender, shown=args.live)
     # If the answer goes to standard output, the script's output goes to standard error.
@@ -109,15 +105,15 @@ def main(args: argparse.Namespace) -> int:
             live.close()
     ended = recording_folder.early_end_reason(folder)
     if ended:
-        progress.warn(f"the recording ended before the script did ({ended}); the report covers the part before that")
+        print_message(f"the recording ended before the script did ({ended}); the report covers the part before that")
     progress.say("reading the recording")
     try:
         if not folder.is_dir():
             raise InputError(f"{folder} was removed while the script ran, so there is no report")
-        RecordingAnswer(folder, html=args.html, json=args.json).print_answer()
+        print_recording_answer(folder, html=args.html, json=args.json)
     except Exception as error:
         # Raised only if the script succeeded. Otherwise its exit code is more important than our error.
         if not outcome.exit_code:
             raise
-        progress.warn(str(error) or type(error).__name__)
+        print_message(str(error) or type(error).__name__)
     return outcome.exit_code

@@ -16,7 +16,7 @@ slowtrain verify --scope run --budget 20m --baseline a.py --candidate b.py
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    from slowtrain.cli._support import proof_command
+    from slowtrain.cli import _measuring
 
     parser.add_argument("-m", dest="module", action="store_true", help="SCRIPT is a module name, as in python -m")
     parser.add_argument("--patch", type=Path, metavar="FILE", help="unified diff, applied to copies of the files")
@@ -37,13 +37,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         choices=["exact", "equivalent"],
         help="expected effect on the numbers; the change is rejected if the loss contradicts it",
     )
-    proof_command.add_options(parser, html=None)
+    _measuring.add_options(parser, html=None)
     parser.add_argument("script", nargs="?", metavar="SCRIPT", help="training script, with --patch or --treat")
     parser.add_argument("arguments", nargs=argparse.REMAINDER, metavar="...", help="arguments of the script")
 
 
 def main(args: argparse.Namespace) -> int:
-    from slowtrain.cli._support import proof_command
+    from slowtrain.cli import _measuring
     from slowtrain.errors import InputError
     from slowtrain.model import Effect
     from slowtrain.verify.measurement import candidate_proof, edited_files
@@ -66,8 +66,7 @@ def main(args: argparse.Namespace) -> int:
     else:
         raise InputError("give --patch FILE or --treat NAMES and a script, or --baseline FILE and --candidate FILE")
     effect = Effect(args.effect) if args.effect else None
-    stem = target if args.module else Path(target).stem
-    bench = proof_command.create_bench(args, target, f"verify-{stem}")
+    bench = _measuring.create_bench(args, target, "verify")
     proof = candidate_proof.prove_candidate(bench, files, name, args.scope, effect, treatments)
-    proof_command.print_proof(args, proof, bench.folder, written=False)
+    _measuring.print_proof(args, proof, bench.folder, written=False)
     return 0 if any(a.kept for a in proof.attempts) else 1

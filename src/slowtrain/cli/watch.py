@@ -4,16 +4,10 @@ from __future__ import annotations
 
 import argparse
 import shlex
-import sys
-import time
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from slowtrain.errors import InputError
 from slowtrain.recording.recording_folder import RUNS_FOLDER
-
-if TYPE_CHECKING:
-    from slowtrain.cli._support.live_view import RunFollower
 
 HELP = "watch a run in progress: step time and its parts, memory, alerts, remaining time"
 EXAMPLES = """
@@ -89,22 +83,24 @@ def main(args: argparse.Namespace) -> int:
         raise InputError("--every must be 0.1 to 3600 seconds, --window 1 to 86400")
     folder = args.run or (newest_run(args.out) if args.out else run_in_progress() or newest_run(Path(RUNS_FOLDER)))
     recording_folder.require_begun_recording(folder)  # before the slow imports
-    from slowtrain.cli._support.live_view import RunFollower
-    from slowtrain.watch import Watch, alert_delivery
+    from slowtrain.cli import _live_view
+    from slowtrain.watch import Watch, frame_outputs
 
     single = args.once or args.json
     watch = Watch(folder, window_s=args.window, examine=not (args.no_diagnosis or single))
-    following = RunFollower(
-        watch, alert_delivery.parse_alert_command(args.alert_command) if args.alert_command else None
+    following = _live_view.RunFollower(
+        watch, frame_outputs.parse_alert_command(args.alert_command) if args.alert_command else None
     )
     try:
         if args.prometheus_port is not None:
-            from slowtrain.watch.prometheus_metrics import MetricsServer
+            from slowtrain.watch.frame_outputs import MetricsServer
 
             following.seen.append(MetricsServer(args.prometheus_port))
         if single:
-            return _print_once(following, as_json=args.json)
-        return _follow_run(following, every, args.every or LINE_INTERVAL_S)
+            _live_view.print_once(following, as_json=args.json)
+        else:
+            _live_view.follow_run(following, every, args.every or LINE_INTERVAL_S)
+        return 0
     finally:
         following.close()
 
@@ -155,88 +151,3 @@ def _last_write_time(folder: Path) -> float:
         except OSError:
             continue
     return max(times, default=0.0)
-
-
-def _print_once(following: RunFollower, *, as_json: bool) -> int:
-    from slowtrain.cli._support import terminal_screen
-    from slowtrain.cli._support.answer_output import supports_colour, supports_unicode
-    from slowtrain.report import frames, live
-
-    frame = following.look()
-    if as_json:
-        print(frames.frame_json(frame))
-        return 0
-    width, height = terminal_screen.terminal_size(sys.stdout) if sys.stdout.isatty() else (80, 40)
-    lines = live.screen_lines(
-        frame, width=width, height=height - 1, colour=supports_colour(sys.stdout), unicode=supports_unicode(sys.stdout)
-    )
-    print("\n".join(lines).rstrip("\n"))
-    return 0
-
-
-def _follow_run(following: RunFollower, every_s: float, lines_s: float) -> int:
-    from slowtrain.cli._support import terminal_screen
-
-    if not terminal_screen.can_draw(sys.stdout):
-        return _print_lines(following, lines_s)
-    following.look()
-    if following.is_finished:
-        return _print_once(following, as_json=False)
-    with terminal_screen.Screen(sys.stdout).full_screen() as screen:
-        while not (_look_and_draw(screen, following) or _wait_for_key(screen, following, every_s)):
-            pass
-    for line in following.summary_lines():
-        print(line)
-    return 0
-
-
-def _look_and_draw(screen: object, following: RunFollower) -> bool:
-    """Reads the run and draws it. Returns whether the run is over."""
-    following.look()
-    _draw_frame(screen, following)
-    return following.is_finished
-
-
-def _draw_frame(screen: object, following: RunFollower) -> None:
-    from slowtrain.cli._support import terminal_screen
-    from slowtrain.cli._support.answer_output import supports_colour, supports_unicode
-    from slowtrain.report import live
-
-    assert isinstance(screen, terminal_screen.Screen)
-    if following.frame is None:
-        return
-    width, height = terminal_screen.terminal_size(screen.stream)
-    screen.draw(
-        live.screen_lines(
-            following.frame,
-            width=width,
-            height=height,
-            colour=supports_colour(screen.stream),
-            unicode=supports_unicode(screen.stream),
-            hint=following.hint,
-        )
-    )
-
-
-def _wait_for_key(screen: object, following: RunFollower, every_s: float) -> bool:
-    """Waits until the next look, and redraws when the terminal is resized. Returns whether the user quits."""
-    from slowtrain.cli._support import terminal_screen
-
-    assert isinstance(screen, terminal_screen.Screen)
-    until = time.monotonic() + every_s
-    while (rest := until - time.monotonic()) > 0:
-        if set(screen.wait_for_key(rest)) & set("qQ\x1b"):
-            return True
-        _draw_frame(screen, following)
-    return False
-
-
-def _print_lines(following: RunFollower, every_s: float) -> int:
-    """Prints a line every ``every_s`` seconds, and one for each new alert."""
-    while True:
-        following.look()
-        for line in following.new_lines():
-            print(line, flush=True)
-        if following.is_finished:
-            return 0
-        time.sleep(every_s)

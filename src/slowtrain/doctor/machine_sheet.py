@@ -23,7 +23,7 @@ from slowtrain.machine.tables.fact_access import (
 )
 from slowtrain.machine.tables.rule_table import find_sources
 from slowtrain.model import Signal
-from slowtrain.model.answers.doctor_sheet import Check, CheckState, Sheet
+from slowtrain.model.inspections import Check, CheckState, Sheet
 from slowtrain.number_text import format_count
 from slowtrain.trace import Trace
 

@@ -22,7 +22,7 @@ from slowtrain.lint import cause_selection, file_check, file_fixes
 from slowtrain.lint.file_check import FileResult
 from slowtrain.lint.lint_settings import LintSettings, find_files
 from slowtrain.model import Effect
-from slowtrain.model.answers.linted_files import FileError, LintAnswer, RewrittenFile
+from slowtrain.model.inspections import FileError, LintAnswer, RewrittenFile
 
 if TYPE_CHECKING:  # imported only if there are many files
     from multiprocessing.context import BaseContext

@@ -21,7 +21,7 @@ from typing import Any
 
 from slowtrain.errors import InputError
 from slowtrain.model import Edit
-from slowtrain.model.answers.linted_files import FileError
+from slowtrain.model.inspections import FileError
 from slowtrain.script.text import edits
 from slowtrain.script.text.source_file import Source, parse_tree
 

@@ -13,7 +13,7 @@ from slowtrain.lint import cause_selection, documents, hidden_findings, lint_set
 from slowtrain.lint.documents import Document, UnreadableFileError, is_notebook, open_document
 from slowtrain.lint.lint_settings import LintSettings
 from slowtrain.model import Spot
-from slowtrain.model.answers.linted_files import UNUSED_IGNORE, FileError, LintFinding
+from slowtrain.model.inspections import UNUSED_IGNORE, FileError, LintFinding
 from slowtrain.script.text import edits, source_file
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from slowtrain.lint.documents import Document, UnreadableFileError
 from slowtrain.lint.file_check import FileResult
 from slowtrain.lint.lint_settings import LintSettings
 from slowtrain.model import Edit, Effect
-from slowtrain.model.answers.linted_files import FileError, LintFinding, RewrittenFile
+from slowtrain.model.inspections import FileError, LintFinding, RewrittenFile
 from slowtrain.script.text import edits
 
 MAX_FIX_PASSES = 50  # each pass fixes at least one finding; edits that need more passes undo each other

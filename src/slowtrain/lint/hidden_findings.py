@@ -19,7 +19,7 @@ from pathlib import Path
 from slowtrain.errors import InputError
 from slowtrain.lint import lint_settings
 from slowtrain.model import Edit, Effect, Prescription, Spot
-from slowtrain.model.answers.linted_files import LintAnswer, LintFinding
+from slowtrain.model.inspections import LintAnswer, LintFinding
 
 BASELINE_SCHEMA = "slowtrain.lint-baseline/1"
 IGNORE_COMMENT = re.compile(r"#\s*slowtrain:\s*ignore\b(?:\s*\[([^\]]*)\])?")

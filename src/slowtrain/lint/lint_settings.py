@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from slowtrain.cause_folder import cause_files
 from slowtrain.errors import EnvironmentMissing, InputError
-from slowtrain.model.answers.linted_files import UNUSED_IGNORE, FileError
+from slowtrain.model.inspections import UNUSED_IGNORE, FileError
 
 if TYPE_CHECKING:
     from pathspec import GitIgnoreSpec

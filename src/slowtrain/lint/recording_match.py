@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from slowtrain.causes import class_of
 from slowtrain.model import Checkup, Diagnosis, VerdictKind
-from slowtrain.model.answers.linted_files import UNUSED_IGNORE, LintFinding, RuntimeState
+from slowtrain.model.inspections import UNUSED_IGNORE, LintFinding, RuntimeState
 from slowtrain.script.text import syntax_tree
 from slowtrain.script.text.source_file import FUNCTION_NODES, Source, parse_source, read_source
 from slowtrain.trace import Trace

@@ -1,13 +1,176 @@
-"""From several measured batches to any batch: the peak, the largest that fits, and the error of such forecasts."""
+"""The peak at any batch: whether it fits a card, the largest batch that fits, and what holds the memory.
+
+The requests at a batch are replayed in the simulated allocator.
+"""
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections.abc import Sequence
+import re
+from bisect import bisect_left, bisect_right
+from collections import Counter
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass
 
-from slowtrain.memory.allocation_replay import MemoryPool, ReplayOutcome, largest_fitting_batch, replay_requests
-from slowtrain.memory.batch_scaling import MeasuredBatch, ScaledRequests, predict_third, scale_requests
+from slowtrain.memory.allocation_record import (
+    AllocationRequest,
+    MeasuredBatch,
+    ScaledRequests,
+    predict_third,
+    scale_requests,
+)
+from slowtrain.memory.bfc_allocator import Allocator, round_up_size
+from slowtrain.model.measurements import Need
+
+MAX_REPLAYED_BATCH = 1 << 24
+
+
+@dataclass(frozen=True)
+class MemoryPool:
+    """The available memory, and whether it comes in regions on demand or all at once."""
+
+    limit_bytes: int
+    growth: bool
+
+
+@dataclass(frozen=True)
+class ReplayOutcome:
+    """``at_peak``: requests that were held at the peak. ``failed``: the request that did not fit."""
+
+    fits: bool
+    peak_bytes: int
+    pool_bytes: int
+    at_peak: tuple[int, ...]
+    failed: int | None
+    free_bytes: int  # in total, at the failure
+    largest_free_bytes: int
+
+
+def replay_requests(requests: ScaledRequests, batch: int, pool: MemoryPool, *, holders: bool = False) -> ReplayOutcome:
+    """Replays the requests. ``holders``: also records what was held at the peak, which takes longer."""
+    allocator = Allocator(pool.limit_bytes, growth=pool.growth)
+    sizes = requests.sizes(batch)
+    held: dict[int, int] = {}
+    at_peak: tuple[int, ...] = ()
+    before = requests.measured.record.before_bytes
+    failed = -1 if before and allocator.allocate(before) is None else None
+    threads: _ThreadOrder | None = None
+    for place, (at, taken) in enumerate(requests.order if failed is None else ()):
+        if not taken:
+            if at in held:
+                allocator.free(held.pop(at))
+            continue
+        peak = allocator.peak_bytes
+        address = allocator.allocate(sizes[at])
+        if address is None:
+            threads = threads or _ThreadOrder(requests)
+            for other in threads.awaited_releases(place, held):
+                allocator.free(held.pop(other))
+            address = allocator.allocate(sizes[at])
+        if address is None:
+            failed = at
+            break
+        held[at] = address
+        if holders and allocator.peak_bytes > peak:
+            at_peak = tuple(held)
+    return ReplayOutcome(
+        failed is None,
+        allocator.peak_bytes,
+        allocator.pool_bytes,
+        at_peak,
+        failed,
+        allocator.limit_bytes - allocator.in_use_bytes,
+        allocator.largest_free_bytes,
+    )
+
+
+class _ThreadOrder:
+    """The order of each thread's requests and releases: a request that fails waits until others release memory.
+
+    TensorFlow lets it wait at most ten seconds. Certain to be released is only what the ops that other threads are
+    executing will release, because those end in any case: their workspace, and inputs that no other op still has to
+    read. What those threads would do next may depend on the waiting op, and is not counted.
+    """
+
+    def __init__(self, requests: ScaledRequests) -> None:
+        self.requests = requests.requests
+        self.order = requests.order
+        self.readers = requests.measured.record.readers
+        self.of_thread: dict[str, list[int]] = {}
+        self.of_op: dict[str, list[int]] = {}
+        self.taken = {at: place for place, (at, taken) in enumerate(self.order) if taken}
+        for place, (at, taken) in enumerate(self.order):
+            request = self.requests[at]
+            self.of_thread.setdefault(request.line if taken else request.released_by, []).append(place)
+            if taken:
+                self.of_op.setdefault(request.op, []).append(place)
+
+    def awaited_releases(self, place: int, held: Container[int]) -> list[int]:
+        """The requests that other threads release if the request at ``place`` waits."""
+        mine = self.requests[self.order[place][0]]
+        found: list[int] = []
+        for line, places in self.of_thread.items():
+            next_at = bisect_left(places, place)
+            working = self._current_op(places[:next_at], held)
+            if line == mine.line or working in (None, mine.op):
+                continue
+            for later in places[next_at:]:
+                at, taken = self.order[later]
+                if taken:
+                    break
+                if at in held and (self.requests[at].kind == "temp" or self._read(at, place, working, mine.op)):
+                    found.append(at)
+        return found
+
+    def _current_op(self, past: Sequence[int], held: Container[int]) -> str | None:
+        """The op that a thread is executing: it requested memory and has released none since, or it holds workspace."""
+        for place in reversed(past):
+            at, taken = self.order[place]
+            request = self.requests[at]
+            if taken and at in held:
+                return request.op if place == past[-1] or request.kind == "temp" else None
+        return None
+
+    def _read(self, at: int, place: int, working: str, waiting: str) -> bool:
+        """Whether every reader of a request has begun at ``place``, and none of them waits."""
+        readers = self._requesting_readers(self.requests[at].op)
+        if not readers or (waiting in readers and waiting != working):
+            return False
+        return all(reader == working or self._begun(reader, self.taken[at], place) for reader in readers)
+
+    def _begun(self, op: str, after: int, before: int) -> bool:
+        places = self.of_op[op]
+        first = bisect_right(places, after)
+        return first < len(places) and places[first] < before
+
+    def _requesting_readers(self, op: str) -> set[str]:
+        """The readers of an op's result that request memory themselves; other readers pass their input on."""
+        found: set[str] = set()
+        seen = {op}
+        todo = [op]
+        while todo:
+            for reader in self.readers.get(todo.pop(), ()):
+                if reader in self.of_op:
+                    found.add(reader)
+                elif reader not in seen:
+                    seen.add(reader)
+                    todo.append(reader)
+        return found
+
+
+def largest_fitting_batch(fits: Callable[[int], bool], first: int) -> int:
+    """The largest batch that fits, searched upwards and downwards from ``first``; 0 if none does.
+
+    Fitting need not be monotone in the batch, because pieces fall differently. The returned batch fits, the next one
+    does not.
+    """
+    low, high = 0, max(first, 1)
+    while high <= MAX_REPLAYED_BATCH and fits(high):
+        low, high = high, high * 2
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if fits(middle) else (low, middle)
+    return low
+
 
 NO_LIMIT_BYTES = 1 << 50
 # Share of the limit that is always kept free, because ops of several threads come in another order in each run. Without
@@ -90,3 +253,60 @@ def _prediction_error(first: MeasuredBatch, second: MeasuredBatch, third: Measur
     """The share by which the third's peak exceeds the prediction from the two smaller ones."""
     peak = replay_requests(predict_third(first, second, third), third.batch, unlimited_pool(third)).peak_bytes
     return third.record.peak_bytes / peak - 1
+
+
+PEAK_PARTS = ("parameters", "optimizer", "gradients", "activations", "input", "workspace", "step", "other")
+_CALL = re.compile(r"^(?:.*/)?(?:Stateful)?PartitionedCall(?:_\d+)?/")  # a function in a function
+_OPTIMIZER = re.compile(
+    r"(^|/)(adam\w*|sgd|rm_?sprop|nadam|lion|adagrad|ftrl|lamb|adafactor|adadelta)(_\d+)?/", re.IGNORECASE
+)
+_COPY = re.compile(r"_\d+$")
+
+
+def peak_need(requests: ScaledRequests, batch: int, outcome: ReplayOutcome, variables: Mapping[str, int]) -> Need:
+    """``outcome`` is a replay at that batch with holders; ``variables`` are the probe's bytes by kind."""
+    sizes = requests.sizes(batch)
+    held: Counter[str] = Counter()
+    layers: Counter[str] = Counter()
+    lasting = requests.measured.record.before_bytes
+    for at in outcome.at_peak:
+        request, size = requests.requests[at], round_up_size(sizes[at])
+        if request.released is None and not _is_input(request):
+            lasting += size
+            continue
+        part = temporary_part(request) if requests.measured.record.named else "step"
+        held[part] += size
+        if part == "activations":
+            layers[layer_name(request.op)] += size
+    held["parameters"] = min(variables.get("trained", 0) + variables.get("other", 0), lasting)
+    slots = min(variables.get("optimizer", 0), lasting - held["parameters"])
+    held["optimizer"] += slots
+    held["other"] += lasting - held["parameters"] - slots
+    held["other"] += max(outcome.peak_bytes - sum(held.values()), 0)  # pieces are larger than the requests
+    return Need(batch, outcome.peak_bytes, {p: held[p] for p in PEAK_PARTS}, tuple(layers.most_common()))
+
+
+def temporary_part(request: AllocationRequest) -> str:
+    """The part to which a request belongs that is released again."""
+    op = _CALL.sub("", request.op)
+    if _is_input(request):
+        return "input"
+    if request.kind in ("temp", "persist"):
+        return "workspace"
+    if "gradient_tape" in op or "Grad" in op.rpartition("/")[2]:
+        return "gradients"
+    if _OPTIMIZER.search(op):
+        return "optimizer"
+    return "activations" if "/" in op else "other"
+
+
+def _is_input(request: AllocationRequest) -> bool:
+    return "Iterator" in request.op or "Dataset" in request.op or request.line.startswith("tf_data")
+
+
+def layer_name(op: str) -> str:
+    """``sequential_1/conv2d_1_2/Relu`` belongs to conv2d_1: without the model's name and the call's number."""
+    inner = _CALL.sub("", op).split("/")[:-1]
+    inner = inner[1:] if len(inner) > 1 else inner
+    name = inner[0] if inner else "other"
+    return _COPY.sub("", name) or name

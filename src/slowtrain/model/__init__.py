@@ -3,9 +3,8 @@
     Recording -> Trace -> Evidence -> Diagnosis -> Prescription -> Verdict -> Checkup
 
 All values are frozen, and only other nouns are imported here. A ``_ms`` is milliseconds, a ``_bytes`` bytes, a
-``_share`` 0 to 1. The nouns of other answers are in ``answers``: ``cure_proof`` (fix, verify, compare),
-``linted_files`` (lint), ``doctor_sheet`` (doctor), ``batch_sizing`` (memory, batch), ``exhaustion`` (oom),
-``crossover_result`` (crossover), ``live_frame`` (watch).
+``_share`` 0 to 1. The nouns of other answers are in ``measurements`` (fix, verify, compare, memory, batch, crossover),
+``inspections`` (lint, doctor), ``exhaustion`` (oom), ``live_frame`` (watch).
 """
 
 from __future__ import annotations
@@ -14,100 +13,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
-from slowtrain.model.report_charts import Band as Band
-from slowtrain.model.report_charts import Bar as Bar
-from slowtrain.model.report_charts import Chart as Chart
-from slowtrain.model.report_charts import InputNode as InputNode
-from slowtrain.model.report_charts import Pictures as Pictures
-from slowtrain.model.signals import Signal as Signal
-from slowtrain.model.signals import Text as Text
-from slowtrain.model.source_place import Place as Place
+from slowtrain.model.vocabulary import CATEGORY_PHRASES as CATEGORY_PHRASES
+from slowtrain.model.vocabulary import Category as Category
+from slowtrain.model.vocabulary import Effect as Effect
+from slowtrain.model.vocabulary import Phase as Phase
+from slowtrain.model.vocabulary import Place as Place
+from slowtrain.model.vocabulary import Signal as Signal
+from slowtrain.model.vocabulary import Text as Text
+from slowtrain.model.vocabulary import VerdictKind as VerdictKind
 
 EMPTY_NUMBERS: Mapping[str, float] = MappingProxyType({})
-
-
-class Category(Text):
-    """Where a moment of a steady step goes. Categories exclude each other and add up to the step."""
-
-    INPUT = "input"  # waiting for the next batch, or making it on the main thread
-    CONVERT = "convert"  # turning host data into tensors, on the host
-    FEED = "h2d"  # copying to the device, where no kernel hides it
-    READBACK = "d2h"  # copying to the device, unless a kernel runs at the same time
-    COMPILE = "compile"  # tracing and compiling
-    DISPATCH = "dispatch"  # the framework's Python, op launches, the executor
-    HOST_OP = "host-op"  # an op of the step that the host computes while the device waits
-    PYTHON = "python"  # the user's Python in the loop
-    CALLBACK = "callback"
-    GC = "gc"
-    DEVICE = "device"  # ops computing
-    COLLECTIVE = "collective"  # exchange between devices, unless a kernel runs at the same time
-    COLLECTIVE_WAIT = "collective-wait"  # waiting for other processes of the same training
-    OTHER_PROCESS = "other-process"  # another process computes on the same device
-    UNATTRIBUTED = "unattributed"
-
-
-# What a step does in that time, as a part of a sentence.
-CATEGORY_PHRASES: Mapping[Category, str] = {
-    Category.INPUT: "waiting for input",
-    Category.CONVERT: "turning host data into tensors",
-    Category.FEED: "copying to the device",
-    Category.READBACK: "reading values back",
-    Category.COMPILE: "tracing and compiling",
-    Category.DISPATCH: "framework overhead",
-    Category.HOST_OP: "ops that the host computes",
-    Category.PYTHON: "Python of the script",
-    Category.CALLBACK: "callbacks",
-    Category.GC: "garbage collection",
-    Category.DEVICE: "computing",
-    Category.COLLECTIVE: "exchanging between devices",
-    Category.COLLECTIVE_WAIT: "waiting for other processes",
-    Category.OTHER_PROCESS: "waiting while another process uses the device",
-    Category.UNATTRIBUTED: "unattributed",
-}
-
-
-class Phase(Text):
-    """Where a moment of the whole run goes. Phases exclude each other and add up to the run."""
-
-    LAUNCH = "launch"  # from process start to the script's first line
-    IMPORT = "import"
-    PREPARATION = "preparation"  # the user's Python before, between and after training
-    BUILD = "build"  # model construction and compile()
-    COMPILE = "compile"  # tracing, first executions
-    WARMUP = "warmup"  # steps before the steady state
-    STEPS = "steps"  # steady training steps
-    VALIDATION = "validation"
-    PREDICT = "predict"  # predict and evaluate outside fit
-    CALLBACK = "callback"  # callbacks at epoch ends
-    CHECKPOINT = "checkpoint"
-    WINDOW = "window"  # steps under the profiler, and its own start and stop
-    STOPPED = "stopped"  # the process did not run: Ctrl-Z, SIGSTOP, a frozen container
-    EPOCH = "epoch"  # between epochs: creating iterators, filling buffers, resetting metrics
-    END = "end"  # after the script's last line
-    OUTSIDE = "outside"  # of a profile: before its first whole step and after its last
-
-
-class VerdictKind(Text):
-    """The one-word answer (``verdict`` of CHECKUP-JSON)."""
-
-    INPUT = "input-bound"
-    TRANSFER = "transfer-bound"
-    HOST = "host-bound"
-    LAUNCH = "launch-bound"
-    COMPUTE = "compute-bound"
-    MEMORY = "memory-bound"
-    STARTUP = "startup-bound"
-    SLOWING = "slowing-down"
-    FAILED = "failed"
-    INSUFFICIENT = "insufficient-data"
-
-
-class Effect(Text):
-    """How a prescription affects the numbers that training produces."""
-
-    EXACT = "exact"  # the same numbers
-    EQUIVALENT = "equivalent"  # the same up to rounding or order
-    CHANGES_TRAINING = "changes training"
 
 
 @dataclass(frozen=True)
@@ -319,13 +234,13 @@ class IdleGap:
 
 @dataclass(frozen=True)
 class OpTime:
-    """A device's op, kernel or copy, per step: ms, executions, bytes (0 if unknown), and its share of the table."""
+    """A device's op, kernel or copy, per step: ms, executions, bytes, and its share of the table."""
 
     name: str
     ms: float
     count: float
     share: float
-    bytes: float = 0.0
+    bytes: float | None = None
 
 
 @dataclass(frozen=True)
@@ -357,6 +272,64 @@ class DeviceUse:
     ops: tuple[OpTime, ...] = ()
     copies: tuple[OpTime, ...] = ()  # by direction; the share is the part during which no kernel ran
     reached: tuple[Reached, ...] = ()
+
+
+@dataclass(frozen=True)
+class Chart:
+    """A series for a report; ``x`` and ``y`` have the same length."""
+
+    title: str
+    x_label: str
+    y_label: str
+    x: tuple[float, ...]
+    y: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class Band:
+    """A stretch of a chart's ``x`` with a special meaning: a profiler window, a validation run."""
+
+    name: str
+    start: float
+    end: float
+
+
+@dataclass(frozen=True)
+class Bar:
+    """A stretch of one typical step on a named lane, in ms from the step's start."""
+
+    lane: str
+    name: str
+    start_ms: float
+    end_ms: float
+
+
+@dataclass(frozen=True)
+class InputNode:
+    """A node of the input pipeline as it ran. ``ms_per_step`` is processor time, summed over threads."""
+
+    id: str
+    name: str
+    label: str
+    inputs: tuple[str, ...]
+    ms_per_step: float | None = None
+    parallelism: float | None = None
+    elements_per_step: float | None = None
+    bytes_per_step: float | None = None
+    buffered_bytes: float | None = None
+    place: Place | None = None
+    bottleneck: bool = False
+
+
+@dataclass(frozen=True)
+class Pictures:
+    """What the HTML report draws."""
+
+    step_times: Chart | None = None
+    typical_step: tuple[Bar, ...] = ()
+    input_graph: tuple[InputNode, ...] = ()
+    series: tuple[Chart, ...] = ()
+    step_bands: tuple[Band, ...] = ()  # stretches of step_times, in its x
 
 
 @dataclass(frozen=True)

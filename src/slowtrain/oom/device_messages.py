@@ -10,7 +10,7 @@ import re
 from dataclasses import replace
 
 from slowtrain.model import Place
-from slowtrain.model.answers.exhaustion import FailureKind
+from slowtrain.model.exhaustion import FailureKind
 from slowtrain.oom.dump_builder import ROUNDING_SHARE, DumpBuilder
 from slowtrain.oom.log_text import SIZE, decode_name, is_library_file, parse_size
 

@@ -7,7 +7,7 @@ from collections import Counter
 from dataclasses import dataclass, field, replace
 
 from slowtrain.model import Place
-from slowtrain.model.answers.exhaustion import Dump, FailureKind, MemoryHolder, MemoryRequest, PoolKind
+from slowtrain.model.exhaustion import Dump, FailureKind, MemoryHolder, MemoryRequest, PoolKind
 from slowtrain.oom.log_text import SIZE, TracebackState, parse_dimensions, parse_size
 
 MAX_CARDS = 64

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from slowtrain.model.answers.exhaustion import (
+from slowtrain.model.exhaustion import (
     Advice,
     Dump,
     Exhaustion,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-from slowtrain.model.answers.exhaustion import Dump, FailureKind, MemoryRequest, PoolKind
+from slowtrain.model.exhaustion import Dump, FailureKind, MemoryRequest, PoolKind
 from slowtrain.oom import device_messages, dump_builder, host_messages
 from slowtrain.oom.dump_builder import DumpBuilder, DumpKey, LogRank, merge_reports, with_request_facts
 from slowtrain.oom.log_text import decode_name, parse_size

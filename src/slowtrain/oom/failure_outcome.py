@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from slowtrain.model.answers.exhaustion import Dump, FailureKind, FailureOutcome, PoolKind, Purpose
+from slowtrain.model.exhaustion import Dump, FailureKind, FailureOutcome, PoolKind, Purpose
 from slowtrain.oom import host_messages, log_text, memory_questions
 from slowtrain.oom.dump_builder import ROUNDING_SHARE
 from slowtrain.oom.log_text import format_size

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from slowtrain.model.answers.exhaustion import FailureKind, PoolKind
+from slowtrain.model.exhaustion import FailureKind, PoolKind
 from slowtrain.oom.dump_builder import KERNEL_NAME, DumpBuilder
 from slowtrain.oom.log_text import SIZE, decode_name, parse_dimensions, parse_size, tensor_bytes
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from slowtrain.model.answers.exhaustion import Advice, Dump, FailureOutcome
+from slowtrain.model.exhaustion import Advice, Dump, FailureOutcome
 from slowtrain.oom.log_text import format_size
 
 # Newer versions name it XLA_CLIENT_MEM_FRACTION, and still accept this name.

@@ -6,7 +6,7 @@ import re
 from dataclasses import replace
 from typing import Any
 
-from slowtrain.model.answers.exhaustion import FailureKind, MemoryRequest
+from slowtrain.model.exhaustion import FailureKind, MemoryRequest
 from slowtrain.oom import device_messages, dump_builder, failure_list, host_messages, log_text
 from slowtrain.oom.dump_builder import DumpBuilder, LogRank, find_owner, is_same_op, with_origin, with_request_facts
 from slowtrain.oom.failure_list import OpenDumps

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from slowtrain.model import Place
-from slowtrain.model.answers.exhaustion import MemoryRequest, Purpose
+from slowtrain.model.exhaustion import MemoryRequest, Purpose
 from slowtrain.number_text import format_number
 
 SIZE_UNITS = {"": 1, "B": 1, "bytes": 1, "K": 2**10, "KiB": 2**10, "M": 2**20, "MiB": 2**20, "G": 2**30, "GiB": 2**30,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from slowtrain.model.answers.exhaustion import Advice, Dump, FailureKind, FailureOutcome, HeldBy, PoolKind, Purpose
+from slowtrain.model.exhaustion import Advice, Dump, FailureKind, FailureOutcome, HeldBy, PoolKind, Purpose
 from slowtrain.oom import device_messages, failure_outcome, host_messages, log_text, memory_questions
 from slowtrain.oom.device_messages import SPARSE_CORE_PART
 from slowtrain.oom.log_text import format_size

@@ -6,7 +6,7 @@ made from an array?
 
 from __future__ import annotations
 
-from slowtrain.model.answers.exhaustion import Dump, FailureKind, FailureOutcome, HeldBy, PoolKind, Questions
+from slowtrain.model.exhaustion import Dump, FailureKind, FailureOutcome, HeldBy, PoolKind, Questions
 from slowtrain.oom import host_messages, log_text
 from slowtrain.oom.dump_builder import ROUNDING_SHARE
 

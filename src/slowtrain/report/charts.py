@@ -238,7 +238,11 @@ def _curve_hovers(curves: Sequence[Curve], scale: _Scale, chart: Chart) -> Itera
 
 
 def _y_text(value: float, chart: Chart) -> str:
-    return wording.axis_text(value, chart.y_label)
+    """A value of the y axis, formatted by the axis' label."""
+    unit = wording.shortened_text(chart.y_label.strip(), 8)
+    if unit in ("ms", "bytes", "share"):
+        return {"ms": wording.duration_text, "bytes": wording.bytes_text, "share": wording.share_text}[unit](value)
+    return f"{wording.number_text(value)}{unit}" if unit == "%" else f"{wording.number_text(value)} {unit}".rstrip()
 
 
 def _x_text(x: float, chart: Chart) -> str:

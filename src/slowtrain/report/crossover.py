@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import math
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Literal
+
+from msgspec import Struct, field
 
 from slowtrain import __version__
-from slowtrain.model.answers.crossover_result import Crossover, Overtaking, Range, Side
-from slowtrain.report import json as documents
+from slowtrain.model.measurements import Crossover, Overtaking, Range, Side
 from slowtrain.report import wording
+from slowtrain.report.documents import Tool, at, build_document, json_text
 from slowtrain.report.terminal import Terminal, joined_lines, readable_width
 
 SCHEMA = "slowtrain.crossover/1"
@@ -151,57 +152,51 @@ def step_parts(side: Side) -> str:
     return "of a step: " + ", ".join(f"{name} {wording.share_text(ms / whole)}" for ms, name in parts) if whole else ""
 
 
+class ProcessDocument(Struct):
+    batch: int
+    start_s: float
+    first_ms: float = field(name="first_step_ms")
+    step_ms: float
+
+
+class SideDocument(Struct):
+    name: str
+    measured_on: Mapping[str, str | None]
+    start_s: Range
+    first_ms: float | None = field(name="first_step_ms")
+    fixed_ms: Annotated[Range | None, at("fit.fixed_ms")]
+    per_sample_ms: Annotated[Range | None, at("fit.per_sample_ms")]
+    line_off_share: Annotated[float | None, at("fit.off_share")]
+    parts: Mapping[str, float | None] = field(name="parts_ms")
+    timings: tuple[ProcessDocument, ...] = field(name="processes")
+
+
+class BatchDocument(Struct):
+    batch: int
+    faster: str
+    speedup: Range
+    steps: Range | None = field(name="ahead_after_steps")
+
+
+class CrossoverDocument(Struct):
+    """What slowtrain crossover --json writes. ``winner`` is faster from ``from_batch`` on."""
+
+    schema: Literal["slowtrain.crossover/1"]
+    tool: Tool
+    says: str
+    script: str
+    command: tuple[str, ...]
+    source_sha256: str | None
+    own_batch: int
+    device: str | None
+    winner: str | None
+    batch: Range | None = field(name="from_batch")
+    sides: tuple[SideDocument, ...]
+    overtaking: tuple[BatchDocument, ...] = field(name="batches")
+    seconds: float
+    notes: tuple[str, ...]
+
+
 def crossover_json(found: Crossover) -> str:
-    return json.dumps(crossover_document(found), indent=2, allow_nan=False) + "\n"
-
-
-def crossover_document(found: Crossover) -> dict[str, Any]:
-    written: dict[str, Any] = documents.json_values(
-        {
-            "schema": SCHEMA,
-            "tool": {"version": __version__},
-            "says": crossover_headline(found),
-            "script": found.script,
-            "command": found.command,
-            "source_sha256": found.source_sha256,
-            "own_batch": found.own_batch,
-            "device": found.device or None,
-            "winner": found.winner,
-            "from_batch": _range_document(found.batch),
-            "sides": [_side_document(side) for side in found.sides],
-            "batches": [
-                {
-                    "batch": o.batch,
-                    "faster": o.faster,
-                    "speedup": _range_document(o.speedup),
-                    "ahead_after_steps": _range_document(o.steps),
-                }
-                for o in found.overtaking
-            ],
-            "seconds": found.seconds,
-            "notes": found.notes,
-        }
-    )
-    return written
-
-
-def _side_document(side: Side) -> dict[str, Any]:
-    return {
-        "name": side.name,
-        "measured_on": side.measured_on,
-        "start_s": _range_document(side.start_s),
-        "first_step_ms": side.first_ms,
-        "fixed_ms": _range_document(side.fit.fixed_ms) if side.fit else None,
-        "per_sample_ms": _range_document(side.fit.per_sample_ms) if side.fit else None,
-        "line_off_share": side.fit.off_share if side.fit else None,
-        "parts_ms": side.parts,
-        "processes": [
-            {"batch": t.batch, "start_s": t.start_s, "first_step_ms": t.first_ms, "step_ms": t.step_ms}
-            for t in side.timings
-        ],
-    }
-
-
-def _range_document(found: Range | None) -> dict[str, float] | None:
-    """An infinite end becomes null."""
-    return {"value": found.value, "low": found.low, "high": found.high} if found is not None else None
+    about = {"schema": SCHEMA, "tool": {"version": __version__}, "says": crossover_headline(found)}
+    return json_text(build_document(CrossoverDocument, found, **about))

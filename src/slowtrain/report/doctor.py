@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
 
-from slowtrain.model.answers.doctor_sheet import Check, CheckState, Sheet
+from msgspec import Struct, field
+
+from slowtrain.model.inspections import Check, CheckState, Sheet, Source
 from slowtrain.report import wording
-from slowtrain.report.json import json_values
+from slowtrain.report.documents import CauseId, Tool, build_document, json_text
 from slowtrain.report.terminal import Terminal, joined_lines
 
 SCHEMA = "slowtrain.doctor/1"
@@ -17,6 +18,36 @@ SCREEN_LINES = 40
 MIN_LIST_LINES = 4  # a blank line, a title, one row, and how many more there are
 NAME_COLUMNS = 11
 MAX_ROW_LINES = 3  # of one thing that was looked at, where the screen has the room
+
+
+class CauseState(Struct):
+    cause: CauseId
+    state: CheckState
+
+
+class CheckDocument(Struct):
+    cause: str
+    name: str
+    state: CheckState
+    where: str | None = field(name="of")
+    says: str
+    remedy: str | None
+    numbers: Mapping[str, float | None]
+    missing: tuple[str, ...]
+    sources: tuple[str, ...]
+
+
+class DoctorDocument(Struct):
+    """What slowtrain doctor --json writes. --from reads ``facts``; ``given`` is the file that they are from."""
+
+    schema: Literal["slowtrain.doctor/1"]
+    tool: Tool
+    given: str | None
+    headline: str
+    causes: tuple[CauseState, ...]
+    checks: tuple[CheckDocument, ...]
+    sources: tuple[Source, ...]
+    facts: Mapping[str, Any]
 
 
 def doctor_text(sheet: Sheet, *, width: int = 80, colour: bool = False, unicode: bool = True) -> str:
@@ -115,35 +146,13 @@ def _next_command(sheet: Sheet) -> str:
 
 def doctor_document(sheet: Sheet) -> dict[str, Any]:
     """The sheet with the facts that it was judged by, which ``--from`` reads again."""
-    written: dict[str, Any] = json_values(
-        {
-            "schema": SCHEMA,
-            "tool": {"version": sheet.version},
-            "given": sheet.given,
-            "headline": sheet.headline,
-            "causes": [{"cause": cause, "state": state} for cause, state in sheet.causes.items()],
-            "checks": [_check_document(check) for check in sheet.checks],
-            "sources": [{"key": s.key, "says": s.says, "where": s.where, "date": s.date} for s in sheet.sources],
-            "facts": sheet.facts,
-        }
-    )
-    return written
+    checks = [
+        build_document(CheckDocument, check, missing=[wording.SIGNALS[signal] for signal in check.missing])
+        for check in sheet.checks
+    ]
+    causes = [{"cause": cause, "state": state} for cause, state in sheet.causes.items()]
+    return build_document(DoctorDocument, sheet, schema=SCHEMA, tool=sheet, causes=causes, checks=checks)
 
 
 def doctor_json(sheet: Sheet) -> str:
-    """The document as text, in ASCII so that any stream carries it."""
-    return json.dumps(doctor_document(sheet), indent=2, allow_nan=False) + "\n"
-
-
-def _check_document(check: Check) -> dict[str, Any]:
-    return {
-        "cause": check.cause,
-        "name": check.name,
-        "state": check.state,
-        "of": check.where,
-        "says": check.says,
-        "remedy": check.remedy,
-        "numbers": check.numbers,
-        "missing": [wording.SIGNALS[signal] for signal in check.missing],
-        "sources": check.sources,
-    }
+    return json_text(doctor_document(sheet))

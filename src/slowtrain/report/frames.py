@@ -8,7 +8,7 @@ import math
 from typing import Any
 
 from slowtrain.model import Category
-from slowtrain.model.answers.live_frame import Alert, Frame, RunState
+from slowtrain.model.live_frame import Alert, Frame, RunState
 from slowtrain.report import wording
 
 SCHEMA = "slowtrain.frame/1"

@@ -1,20 +1,75 @@
-"""Findings of ``slowtrain lint`` as text and as JSON (``slowtrain.lint/1``)."""
+"""Findings of ``slowtrain lint`` as text, as JSON (``slowtrain.lint/1``), as commands of GitHub, and as SARIF 2.1.0.
+
+GitHub shows workflow commands beside the lines of a change:
+https://docs.github.com/actions/reference/workflows-and-actions/workflow-commands. Code hosts and editors read SARIF.
+"""
 
 from __future__ import annotations
 
 import json
+import os
 from collections import Counter
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Mapping
+from pathlib import PurePath
+from typing import Annotated, Any, Literal
+from urllib.parse import quote
 
+from msgspec import UNSET, Meta, Struct, UnsetType
 from rich.cells import cell_len
 
-from slowtrain.model.answers.linted_files import SAFE_EFFECTS, LintAnswer, LintFinding
-from slowtrain.report.json import json_values
+from slowtrain import __version__
+from slowtrain.model import Effect
+from slowtrain.model.inspections import SAFE_EFFECTS, FileError, LintAnswer, LintFinding
+from slowtrain.number_text import format_count
+from slowtrain.report.documents import CauseId, Count, Position, RuntimeWord, Tool, build_document, json_text
 from slowtrain.report.terminal import Terminal, joined_lines
 from slowtrain.report.wording import printable_text, runtime_text
 
 SCHEMA = "slowtrain.lint/1"
+
+
+class LintRuntime(Struct):
+    state: RuntimeWord
+    ms_per_step: float | None
+    run_ms: float | None = None
+
+
+class ErrorDocument(Struct):
+    file: str
+    line: int | None
+    says: str
+    cell: Position | UnsetType = UNSET
+
+
+class FindingDocument(Struct):
+    cause: CauseId
+    file: str
+    line: Position
+    column: Position
+    end_line: Position
+    end_column: Position
+    says: str
+    effect: Effect | None
+    diff: str | None
+    runtime: LintRuntime | None
+    cure: str | None = None
+    cell: Position | UnsetType = UNSET
+
+
+class LintDocument(Struct):
+    """What slowtrain lint --format json writes.
+
+    Lines and columns count from 1, in characters; the end column is exclusive. With a cell they are those of a
+    notebook's cell, which counts from 1 over all cells.
+    """
+
+    schema: Literal["slowtrain.lint/1"]
+    tool: Tool
+    files: Annotated[Count, Meta(description="looked at, parsed or not")]
+    errors: tuple[ErrorDocument, ...]
+    findings: tuple[FindingDocument, ...]
+    fixed: Count = 0
+    notes: tuple[str, ...] = ()
 
 
 def lint_text(
@@ -26,41 +81,8 @@ def lint_text(
     return joined_lines([*(_statistics_lines(found, out) if statistics else findings), *_summary_lines(found, out)])
 
 
-def lint_json(found: LintAnswer, version: str) -> str:
-    """The contract ``slowtrain.lint/1``."""
-    written = {
-        "schema": SCHEMA,
-        "tool": {"version": version},
-        "files": found.files,
-        "errors": [
-            {"file": e.file, "line": e.line, "says": e.says, **({"cell": e.cell} if e.cell is not None else {})}
-            for e in found.errors
-        ],
-        "findings": [_finding_document(f) for f in found.findings],
-        "fixed": found.fixed,
-        "notes": found.notes,
-    }
-    return json.dumps(json_values(written), indent=2, allow_nan=False) + "\n"
-
-
-def _finding_document(finding: LintFinding) -> dict[str, Any]:
-    runtime = finding.runtime
-    told: dict[str, Any] = {
-        "cause": finding.cause,
-        "file": finding.file,
-        "line": finding.line,
-        "column": finding.column,
-        "end_line": finding.end_line,
-        "end_column": finding.end_column,
-        "says": finding.says,
-        "effect": finding.effect,
-        "diff": finding.diff,
-        "runtime": {"state": runtime.state, "ms_per_step": runtime.ms_per_step, "run_ms": runtime.run_ms}
-        if runtime is not None
-        else None,
-        "cure": finding.cure,
-    }
-    return {**told, "cell": finding.cell} if finding.cell is not None else told
+def lint_json(found: LintAnswer) -> str:
+    return json_text(build_document(LintDocument, found, schema=SCHEMA, tool={"version": __version__}))
 
 
 def _finding_lines(finding: LintFinding, out: Terminal) -> Iterator[str]:
@@ -119,12 +141,12 @@ def _statistics_lines(found: LintAnswer, out: Terminal) -> Iterator[str]:
 def _summary_lines(found: LintAnswer, out: Terminal) -> Iterator[str]:
     safe = sum(f.effect in SAFE_EFFECTS and bool(f.edits) for f in found.findings)
     other = sum(f.effect not in SAFE_EFFECTS and bool(f.edits) for f in found.findings)
-    files = _count_text(found.files, "file")
-    parts = [f"{_count_text(found.fixed, 'finding')} fixed"] if found.fixed else []
+    files = format_count(found.files, "file")
+    parts = [f"{format_count(found.fixed, 'finding')} fixed"] if found.fixed else []
     parts.append(
-        f"{_count_text(len(found.findings), 'finding')} in {files}" if found.findings else f"nothing found in {files}"
+        f"{format_count(len(found.findings), 'finding')} in {files}" if found.findings else f"nothing found in {files}"
     )
-    parts += [_count_text(len(found.errors), "error")] if found.errors else []
+    parts += [format_count(len(found.errors), "error")] if found.errors else []
     yield out.plain("; ".join([*parts, *found.notes])) + "."
     if safe:
         yield f"--fix repairs {safe} of them, --diff shows how."
@@ -132,5 +154,146 @@ def _summary_lines(found: LintAnswer, out: Terminal) -> Iterator[str]:
         yield f"--unsafe-fixes repairs {other} {'more' if safe else 'of them'}, and may change the numbers of training."
 
 
-def _count_text(count: int, what: str) -> str:
-    return f"{count} {what}{'' if count == 1 else 's'}"
+def github_commands(found: LintAnswer) -> str:
+    return "".join([*map(_error_command, found.errors), *map(_warning_command, found.findings)])
+
+
+def _warning_command(finding: LintFinding) -> str:
+    words = finding.says if finding.cure is None else f"{finding.says}. To cure it, {finding.cure}."
+    about = {"title": f"slowtrain {finding.cause}", "file": finding.file}
+    if finding.cell is None:
+        about |= {"line": str(finding.line), "endLine": str(finding.end_line)}
+        if finding.line == finding.end_line:  # columns are taken on one line only
+            about |= {"col": str(finding.column), "endColumn": str(finding.end_column)}
+    return f"::warning {_command_properties(about)}::{_escape_data(f'{finding.place}: {words}')}\n"
+
+
+def _error_command(error: FileError) -> str:
+    about = {"title": "slowtrain", "file": error.file}
+    if error.line and error.cell is None:
+        about["line"] = str(error.line)
+    return f"::error {_command_properties(about)}::{_escape_data(f'{error.place}: {error.says}')}\n"
+
+
+def _command_properties(about: dict[str, str]) -> str:
+    return ",".join(
+        f"{key}={_escape_data(value).replace(':', '%3A').replace(',', '%2C')}" for key, value in about.items()
+    )
+
+
+def _escape_data(text: str) -> str:
+    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+
+SARIF_SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
+
+
+def sarif_log(found: LintAnswer, version: str, pages: Mapping[str, tuple[str, str]], home: str = "") -> str:
+    """``pages`` holds the title and the page of each cause, as ``slowtrain explain`` prints them."""
+    ids = sorted({f.cause for f in found.findings})
+    driver: dict[str, Any] = {
+        "name": "slowtrain",
+        "semanticVersion": version,
+        "rules": [_rule_object(cause, *pages.get(cause, (cause, ""))) for cause in ids],
+    }
+    if home:
+        driver["informationUri"] = home
+    run = {
+        "tool": {"driver": driver},
+        "columnKind": "unicodeCodePoints",
+        "results": [_result_object(f, ids.index(f.cause)) for f in found.findings],
+        "invocations": [
+            {
+                "executionSuccessful": not found.errors,
+                "toolExecutionNotifications": [_error_object(e) for e in found.errors],
+            }
+        ],
+    }
+    return json.dumps({"$schema": SARIF_SCHEMA, "version": "2.1.0", "runs": [run]}, indent=2) + "\n"
+
+
+def _rule_object(cause: str, title: str, page: str) -> dict[str, Any]:
+    rule: dict[str, Any] = {
+        "id": cause,
+        "name": "".join(word.capitalize() for word in cause.rpartition("/")[2].split("-")),
+        "shortDescription": {"text": title},
+        "properties": {"tags": ["performance", cause.partition("/")[0]]},
+        "defaultConfiguration": {"level": "warning"},
+    }
+    if page:
+        rule["fullDescription"] = {"text": page.partition("\n\n")[0].replace("\n", " ")}
+        rule["help"] = {"text": page, "markdown": page}
+    return rule
+
+
+def _result_object(finding: LintFinding, rule: int) -> dict[str, Any]:
+    cell = f"cell {finding.cell}: " if finding.cell is not None else ""
+    cure = f" To cure it, {finding.cure}." if finding.cure else ""
+    region: dict[str, Any] = {
+        "startLine": finding.line,
+        "startColumn": finding.column,
+        "endLine": finding.end_line,
+        "endColumn": finding.end_column,
+    }
+    if finding.code:
+        region["snippet"] = {"text": "\n".join(finding.code)}
+    result: dict[str, Any] = {
+        "ruleId": finding.cause,
+        "ruleIndex": rule,
+        "level": "warning",
+        "message": {"text": f"{cell}{finding.says}.{cure}"},
+        "locations": [{"physicalLocation": {"artifactLocation": {"uri": _file_uri(finding.file)}, "region": region}}],
+    }
+    properties: dict[str, Any] = {}
+    if finding.effect is not None:
+        properties["effect"] = str(finding.effect)
+    if finding.cell is not None:
+        properties["cell"] = finding.cell
+    if finding.runtime is not None:
+        properties["runtime"] = {"state": finding.runtime.state, "ms_per_step": finding.runtime.ms_per_step}
+    fix = _fix_object(finding)
+    return {**result, **({"properties": properties} if properties else {}), **({"fixes": [fix]} if fix else {})}
+
+
+def _fix_object(finding: LintFinding) -> dict[str, Any] | None:
+    """The edits. A notebook has none, because its places are those of cells, not of the file."""
+    if not finding.edits or finding.cell is not None or not all(_plain(finding)):
+        return None
+    replacements = [
+        {
+            "deletedRegion": {
+                "startLine": e.start[0],
+                "startColumn": e.start[1] + 1,
+                "endLine": e.end[0],
+                "endColumn": e.end[1] + 1,
+            },
+            "insertedContent": {"text": e.text},
+        }
+        for e in finding.edits
+    ]
+    change = {"artifactLocation": {"uri": _file_uri(finding.file)}, "replacements": replacements}
+    return {"description": {"text": finding.cure or finding.says}, "artifactChanges": [change]}
+
+
+def _plain(finding: LintFinding) -> list[bool]:
+    """Edits count columns in bytes, SARIF in characters. In ASCII lines both are the same."""
+    shown = range(finding.line, finding.line + len(finding.code))
+    return [
+        row == 0 or column == 0 or (row in shown and finding.code[row - finding.line].isascii())
+        for e in finding.edits
+        for row, column in (e.start, e.end)
+    ]
+
+
+def _error_object(error: FileError) -> dict[str, Any]:
+    place: dict[str, Any] = {"artifactLocation": {"uri": _file_uri(error.file)}}
+    if error.line:
+        place["region"] = {"startLine": error.line}
+    return {"level": "error", "message": {"text": error.says}, "locations": [{"physicalLocation": place}]}
+
+
+def _file_uri(file: str) -> str:
+    """A relative path as the user gave it, or the file URI of an absolute one."""
+    if os.path.isabs(file):
+        return PurePath(file).as_uri()
+    return quote(file.replace(os.sep, "/").removeprefix("./"))

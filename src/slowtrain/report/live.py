@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 
 from rich.cells import cell_len
 
-from slowtrain.model.answers.live_frame import Alert, Curve, Frame, RunState
+from slowtrain.model.live_frame import Alert, Curve, Frame, RunState
 from slowtrain.report import frames, wording
 from slowtrain.report.terminal import GREY, PART_COLOURS, Terminal
 

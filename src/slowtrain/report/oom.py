@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Annotated, Any, Literal
+
+from msgspec import Struct, field
 
 from slowtrain import __version__
-from slowtrain.model import Place
-from slowtrain.model.answers.exhaustion import (
+from slowtrain.model.exhaustion import (
     Advice,
     Dump,
     Exhaustion,
     FailureKind,
+    FailureOutcome,
     HeldBy,
     JudgedDump,
     MemoryHolder,
     PoolKind,
+    Purpose,
 )
-from slowtrain.report import json as documents
+from slowtrain.number_text import format_count
 from slowtrain.report import wording
+from slowtrain.report.documents import PlaceDocument, Tool, at, build_document, json_text
 from slowtrain.report.terminal import Terminal, joined_lines, readable_width
 
 SCHEMA = "slowtrain.oom/1"
@@ -53,20 +56,17 @@ def oom_headline(found: Exhaustion) -> str:
             f"nothing failed: a workspace of up to {wording.bytes_text(most_bytes)}, which exceeds the whole pool of "
             f"{wording.bytes_text(pool_bytes)}, was refused while algorithms were tried out; this is harmless"
         )
+    requests = format_count(times, "request")
     if found.jax:
         most = wording.bytes_text(max(found.retried_bytes.values(), default=0))
-        return f"nothing failed for lack of memory, but {request_count(times)} of up to {most} found no room"
-    return f"nothing failed for lack of memory, but {request_count(times)} found none at first: it is nearly full"
+        return f"nothing failed for lack of memory, but {requests} of up to {most} found no room"
+    return f"nothing failed for lack of memory, but {requests} found none at first: it is nearly full"
 
 
 def is_harmless(found: Exhaustion) -> bool:
     """Whether every refused request was for a workspace larger than the whole pool."""
     times = sum(found.retries.values())
     return not found.findings and times > 0 and sum(found.oversized.values()) == times
-
-
-def request_count(count: int) -> str:
-    return f"{count:,} request{'' if count == 1 else 's'}"
 
 
 def _text_lines(found: Exhaustion, out: Terminal) -> Iterator[str]:
@@ -128,8 +128,8 @@ def _retry_notes(found: Exhaustion) -> Iterator[str]:
         oversized = found.oversized.get(allocator, 0)
         if oversized:
             yield (
-                f"{allocator} refused {request_count(oversized)} for a workspace larger than the whole pool of "
-                f"{wording.bytes_text(found.pool_bytes.get(allocator, 0))}: cuDNN tries faster algorithms that way, "
+                f"{allocator} refused {format_count(oversized, 'request')} for a workspace larger than the whole pool "
+                f"of {wording.bytes_text(found.pool_bytes.get(allocator, 0))}: cuDNN tries faster algorithms that way, "
                 "and goes on with another; a smaller batch may make the faster one fit"
             )
         count -= oversized
@@ -227,90 +227,114 @@ def advice_text(advice: Advice) -> str:
 # -- JSON
 
 
+class RequestDocument(Struct):
+    bytes: Annotated[int | None, at("dump.request.bytes")]
+    rounded_bytes: Annotated[int | None, at("dump.request.rounded_bytes")]
+    shape: Annotated[tuple[int, ...] | None, at("dump.request.shape")]
+    dtype: Annotated[str | None, at("dump.request.dtype")]
+    op: Annotated[str | None, at("dump.request.op")]
+    device: Annotated[str | None, at("dump.request.device")]
+    purpose: Purpose
+    place: Annotated[PlaceDocument | None, at("dump.request.place")]
+    other_places: Annotated[tuple[PlaceDocument, ...], at("dump.request.also")]
+
+
+class QuestionsDocument(Struct):
+    alone: bool | None = field(name="exceeds_device_alone")
+    held_by: HeldBy | None = field(name="held_before_by")
+    held_bytes: int | None = field(name="held_before_bytes")
+    whole_bytes: int | None = field(name="of_bytes")
+    constant: bool | None = field(name="constant_of_array")
+
+
+class SizeHolder(Struct):
+    bytes: int
+    count: int
+    each_bytes: int | None
+
+
+class OpHolder(Struct):
+    name: str = field(name="op")
+    bytes: int
+    count: int
+    place: PlaceDocument | None
+    expansion: float | None
+
+
+class PartHolder(Struct):
+    name: str = field(name="part")
+    bytes: int
+
+
+class DumpDocument(Struct):
+    outcome: FailureOutcome
+    says: str
+    allocator: Annotated[str, at("dump.allocator")]
+    pool: Annotated[PoolKind, at("dump.pool")]
+    rank: Annotated[str | None, at("dump.rank")]
+    line: Annotated[int, at("dump.line")]
+    repeats: Annotated[int, at("dump.repeats")]
+    request: RequestDocument
+    kind: Annotated[FailureKind, at("dump.kind")]
+    by: Annotated[str | None, at("dump.who")]
+    sure: Annotated[bool, at("dump.sure")]
+    questions: QuestionsDocument
+    device_bytes: Annotated[int | None, at("dump.device_bytes")]
+    free_at_start_bytes: Annotated[int | None, at("dump.free_at_start_bytes")]
+    driver_refused_bytes: Annotated[int | None, at("dump.refused_bytes")]
+    limit_bytes: Annotated[int | None, at("dump.limit_bytes")]
+    pool_bytes: Annotated[int | None, at("dump.pool_bytes")]
+    in_use_bytes: Annotated[int | None, at("dump.in_use_bytes")]
+    peak_bytes: Annotated[int | None, at("dump.peak_bytes")]
+    free_bytes: Annotated[int | None, at("dump.free_bytes")]
+    largest_free_bytes: Annotated[int | None, at("dump.largest_free_bytes")]
+    free_pieces: Annotated[int | None, at("dump.free_pieces")]
+    growth_bytes: Annotated[int | None, at("dump.growth_bytes")]
+    driver_free_bytes: Annotated[int | None, at("dump.driver_free_bytes")]
+    regions: Annotated[int | None, at("dump.regions")]
+    complete: Annotated[bool, at("dump.whole")]
+    by_size: Annotated[tuple[SizeHolder, ...], at("dump.by_size")]
+    by_op: Annotated[tuple[OpHolder, ...], at("dump.by_op")]
+    by_part: Annotated[tuple[PartHolder, ...], at("dump.by_part")]
+    advice: tuple[Advice, ...]
+
+
+class LogDocument(Struct):
+    path: str
+    bytes: int
+    lines: int
+
+
+class OomDocument(Struct):
+    """What slowtrain oom --json writes. The first finding is the most informative one."""
+
+    schema: Literal["slowtrain.oom/1"]
+    tool: Tool
+    log: LogDocument
+    says: str
+    outcome: FailureOutcome | None
+    harmless: bool
+    dumps: int
+    findings: tuple[DumpDocument, ...]
+    retries: Mapping[str, int]
+    oversized: Mapping[str, int] = field(name="retries_larger_than_pool")
+    refusals: int = field(name="driver_refusals")
+    notes: tuple[str, ...]
+
+
 def oom_json(found: Exhaustion) -> str:
-    return json.dumps(oom_document(found), indent=2, allow_nan=False) + "\n"
+    return json_text(oom_document(found))
 
 
 def oom_document(found: Exhaustion) -> dict[str, Any]:
-    written: dict[str, Any] = documents.json_values(
-        {
-            "schema": SCHEMA,
-            "tool": {"version": __version__},
-            "log": {"path": found.path, "bytes": found.bytes, "lines": found.lines},
-            "says": oom_headline(found),
-            "outcome": found.findings[0].outcome if found.findings else None,
-            "harmless": is_harmless(found),
-            "dumps": found.dumps,
-            "findings": [_finding_document(one) for one in found.findings],
-            "retries": found.retries,
-            "retries_larger_than_pool": found.oversized,
-            "driver_refusals": found.refusals,
-            "notes": found.notes,
-        }
+    return build_document(
+        OomDocument,
+        found,
+        schema=SCHEMA,
+        tool={"version": __version__},
+        log=found,
+        says=oom_headline(found),
+        outcome=found.findings[0].outcome if found.findings else None,
+        harmless=is_harmless(found),
+        findings=[build_document(DumpDocument, one, request=one) for one in found.findings],
     )
-    return written
-
-
-def _finding_document(one: JudgedDump) -> dict[str, Any]:
-    dump, asked = one.dump, one.dump.request
-    return {
-        "outcome": one.outcome,
-        "says": one.says,
-        "allocator": dump.allocator,
-        "pool": dump.pool,
-        "rank": dump.rank or None,
-        "line": dump.line,
-        "repeats": dump.repeats,
-        "request": {
-            "bytes": asked.bytes,
-            "rounded_bytes": asked.rounded_bytes,
-            "shape": asked.shape,
-            "dtype": asked.dtype or None,
-            "op": asked.op or None,
-            "device": asked.device or None,
-            "purpose": one.purpose,
-            "place": _place_json(asked.place),
-            "other_places": [_place_json(place) for place in asked.also],
-        },
-        "kind": dump.kind,
-        "by": dump.who or None,
-        "sure": dump.sure,
-        "questions": {
-            "exceeds_device_alone": one.questions.alone,
-            "held_before_by": one.questions.held_by,
-            "held_before_bytes": one.questions.held_bytes,
-            "of_bytes": one.questions.whole_bytes,
-            "constant_of_array": one.questions.constant,
-        },
-        "device_bytes": dump.device_bytes,
-        "free_at_start_bytes": dump.free_at_start_bytes,
-        "driver_refused_bytes": dump.refused_bytes,
-        "limit_bytes": dump.limit_bytes,
-        "pool_bytes": dump.pool_bytes,
-        "in_use_bytes": dump.in_use_bytes,
-        "peak_bytes": dump.peak_bytes,
-        "free_bytes": dump.free_bytes,
-        "largest_free_bytes": dump.largest_free_bytes,
-        "free_pieces": dump.free_pieces,
-        "growth_bytes": dump.growth_bytes,
-        "driver_free_bytes": dump.driver_free_bytes,
-        "regions": dump.regions,
-        "complete": dump.whole,
-        "by_size": [{"bytes": h.bytes, "count": h.count, "each_bytes": h.each_bytes} for h in dump.by_size],
-        "by_op": [
-            {
-                "op": h.name,
-                "bytes": h.bytes,
-                "count": h.count,
-                "place": _place_json(h.place),
-                "expansion": h.expansion,
-            }
-            for h in dump.by_op
-        ],
-        "by_part": [{"part": h.name, "bytes": h.bytes} for h in dump.by_part],
-        "advice": [{"says": a.says, "gain_bytes": a.gain_bytes, "enough": a.enough} for a in one.advice],
-    }
-
-
-def _place_json(place: Place | None) -> dict[str, Any] | None:
-    return {"file": place.file, "line": place.line} if place is not None else None

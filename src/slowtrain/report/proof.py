@@ -1,22 +1,80 @@
-"""The cures that were tried and what they gained, as text and as ``fix`` of the JSON contract."""
+"""Measured changes: cures that were tried, as text and as ``fix`` of the JSON contract, and two runs as text."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator
+import math
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Annotated, Any, Literal
 
-from slowtrain.model import Checkup, Diagnosis, Verdict, VerdictKind
-from slowtrain.model.answers.cure_proof import Attempt, ManualCure, Proof
-from slowtrain.report import json as documents
-from slowtrain.report import wording
+from msgspec import Struct, field
+
+from slowtrain.model import Checkup, Diagnosis, Effect, Verdict, VerdictKind
+from slowtrain.model.measurements import Attempt, Change, Comparison, ManualCure, Proof
+from slowtrain.number_text import format_number
+from slowtrain.report import documents, wording
+from slowtrain.report.documents import at
 from slowtrain.report.terminal import Terminal, joined_lines, readable_width
 
 FIGURES_COLUMNS = 54  # of a row, behind the cause's name
 MIN_NAME_COLUMNS = 20
 MAX_DIFF_LINES = 40
 MAX_KNOWN_SPEEDUP = 1e6  # an interval that reaches further says nothing
+
+
+class DroppedCure(Struct):
+    name: str = field(name="cause")
+    why: str
+
+
+class AttemptDocument(Struct):
+    name: str = field(name="cause")
+    says: str
+    effect: Effect | None
+    scope: Annotated[documents.Scope | None, at("predicted.scope")]
+    predicted: Annotated[float | None, at("predicted.speedup")]
+    verdict: documents.VerdictDocument | None
+    kept: bool
+    why: str
+    remark: str
+    diff: str
+
+
+class ManualDocument(Struct):
+    cause: str
+    says: str
+    effect: Effect
+    needs: str | None
+    where: tuple[str, ...]
+
+
+class AfterDocument(Struct):
+    attribution: documents.StepDivision
+
+
+class FixDocument(Struct):
+    """What ``slowtrain fix`` and ``verify`` add to a checkup: the cures tried, and all that were kept together."""
+
+    outcome: Literal["better", "no better", "cannot tell", "nothing kept"]
+    speedup: Annotated[float | None, at("together.speedup")]
+    low: Annotated[float | None, at("together.low")]
+    high: Annotated[float | None, at("together.high")]
+    runs: documents.Count
+    loss: Annotated[str | None, at("together.loss")]
+    scope: Annotated[documents.Scope | None, at("together.scope")]
+    first_step_s: Annotated[documents.FirstStep | None, at("together.first_step_s")]
+    kept: tuple[str, ...]
+    dropped: tuple[DroppedCure, ...]
+    attempts: tuple[AttemptDocument, ...]
+    by_hand: tuple[ManualDocument, ...]
+    after: AfterDocument | None
+    limits: tuple[str, ...]
+    notes: tuple[str, ...]
+    seconds: float
+    diff: str
+    written: bool
+    apply: str | None
+    undo: str | None
 
 
 def proof_text(proof: Proof, *, width: int = 80, colour: bool = False, unicode: bool = True) -> str:
@@ -37,7 +95,7 @@ def proof_headline(proof: Proof) -> str:
     if proof.attempts:
         return "nothing kept: " + ("; ".join(dict.fromkeys(a.why for a in proof.attempts)) or "nothing helped")
     if proof.by_hand:
-        return "nothing that a machine can cure safely; what a person can do is below"
+        return "no cure can be applied safely; what you can do is below"
     return f"nothing to cure: {proof.before.headline}" if proof.before is not None else "nothing to cure"
 
 
@@ -50,7 +108,7 @@ def _text_lines(proof: Proof, out: Terminal) -> Iterator[str]:
     for attempt in proof.attempts:
         yield from _attempt_lines(attempt, out)
     if proof.by_hand:
-        yield from out.section("For a person")
+        yield from out.section("For you to do")
     for one in proof.by_hand:
         yield from out.hanging("  ", manual_remedy(one), indent=4)
     for note in proof_notes(proof):
@@ -82,7 +140,8 @@ def is_interval_known(verdict: Verdict) -> bool:
 
 def attempt_remarks(attempt: Attempt) -> list[str]:
     """What the table leaves out: the time before the steady steps, and what the loss was compared with."""
-    first = wording.first_step_text(attempt.verdict) if attempt.verdict is not None else ""
+    times = attempt.verdict.first_step_s if attempt.verdict is not None else None
+    first = f"first step done after {times[0]:.1f} s, with it after {times[1]:.1f} s" if times else ""
     return [line for line in (first, attempt.remark) if line]
 
 
@@ -115,58 +174,21 @@ def proof_document(proof: Proof, *, written: bool) -> dict[str, Any]:
     """The checkup of the original script with the verdicts of its cures, and the key ``fix``."""
     verdicts = {a.name: a.verdict for a in proof.attempts if a.verdict is not None}
     found = documents.checkup_document(_with_verdicts(proof.before, verdicts)) if proof.before is not None else {}
-    together = proof.together
     unknown = "cannot tell" if any(a.kept for a in proof.attempts) else "nothing kept"
-    outcome = together.outcome if together is not None else unknown
-    found["fix"] = documents.json_values(
-        {
-            "outcome": outcome,
-            "speedup": together.speedup if together is not None else None,
-            "low": together.low if together is not None else None,
-            "high": together.high if together is not None else None,
-            "runs": together.runs if together is not None else 0,
-            "loss": together.loss if together is not None else None,
-            "scope": together.scope if together is not None else None,
-            "first_step_s": documents.first_step_seconds(together) if together is not None else None,
-            "kept": [a.name for a in proof.attempts if a.kept],
-            "dropped": [{"cause": a.name, "why": a.why} for a in proof.attempts if not a.kept],
-            "attempts": [_attempt_document(a) for a in proof.attempts],
-            "by_hand": [_by_hand_document(one) for one in proof.by_hand],
-            "after": {"attribution": documents.attribution_document(proof.after.attribution)} if proof.after else None,
-            "limits": proof.limits,
-            "notes": proof.notes,
-            "seconds": proof.seconds,
-            "diff": proof.diff,
-            "written": written,
-            "apply": proof.apply or None,
-            "undo": proof.undo or None,
-        }
+    found["fix"] = documents.build_document(
+        FixDocument,
+        proof,
+        outcome=proof.together.outcome if proof.together is not None else unknown,
+        runs=proof.together.runs if proof.together is not None else 0,
+        kept=[a.name for a in proof.attempts if a.kept],
+        dropped=[a for a in proof.attempts if not a.kept],
+        written=written,
     )
     return found
 
 
 def proof_json(proof: Proof, *, written: bool) -> str:
-    return json.dumps(proof_document(proof, written=written), indent=2, allow_nan=False) + "\n"
-
-
-def _by_hand_document(one: ManualCure) -> dict[str, Any]:
-    return {"cause": one.cause, "says": one.says, "effect": one.effect, "needs": one.needs, "where": one.where}
-
-
-def _attempt_document(attempt: Attempt) -> dict[str, Any]:
-    predicted, verdict = attempt.predicted, attempt.verdict
-    return {
-        "cause": attempt.name,
-        "says": attempt.says,
-        "effect": attempt.effect,
-        "scope": predicted.scope if predicted is not None else None,
-        "predicted": predicted.speedup if predicted is not None else None,
-        "verdict": documents.verdict_document(verdict),
-        "kept": attempt.kept,
-        "why": attempt.why,
-        "remark": attempt.remark,
-        "diff": attempt.diff,
-    }
+    return documents.json_text(proof_document(proof, written=written))
 
 
 def _with_verdicts(checkup: Checkup, verdicts: dict[str, Verdict]) -> Checkup:
@@ -174,3 +196,88 @@ def _with_verdicts(checkup: Checkup, verdicts: dict[str, Verdict]) -> Checkup:
         return replace(diagnosis, verdict=verdicts.get(diagnosis.cause))
 
     return replace(checkup, diagnoses=tuple(map(measured, checkup.diagnoses)))
+
+
+MIN_PART_SHARE = 1e-3  # of the longer step: smaller parts are not shown
+MIN_NOISE_SHARE = 1e-4  # of the figure: three digits of it do not show less
+MIN_PHASE_SHARE = 0.01  # of the longer run: smaller phases are one row
+
+
+def comparison_text(comparison: Comparison) -> str:
+    """The step, each category, and the phases of the runs. A change within the noise is shown as noise."""
+    first, second = comparison.names
+    unit = "ms per 1,000 samples" if comparison.samples else "ms a step"
+    lines = [
+        _verdict_line(comparison),
+        "",
+        f"A {first}",
+        f"B {second}",
+        *_script_names(comparison),
+        "",
+        f"{unit:<20}{'A':>18}{'B':>18}{'B - A':>10}",
+    ]
+    least = MIN_PART_SHARE * max(comparison.step.before_ms, comparison.step.after_ms)
+    shown = [c for c in comparison.rows if max(c.before_ms, c.after_ms) >= least]
+    lines += [_change_row(change) for change in (comparison.step, *shown)]
+    lines += _run_table(comparison)
+    return "\n".join(lines) + "\n"
+
+
+def _script_names(comparison: Comparison) -> list[str]:
+    if comparison.scripts is None:
+        return []
+    return [
+        "",
+        "These are runs of two scripts, {} and {}: what differs need not be one change.".format(*comparison.scripts),
+    ]
+
+
+def _verdict_line(comparison: Comparison) -> str:
+    step = comparison.step
+    if not step.before_ms or not step.after_ms:
+        return "cannot tell: one of the runs has no steady steps"
+    if not math.isfinite(step.before_noise_ms + step.after_noise_ms):
+        return "cannot tell: too few steady steps to know their noise"
+    sizes = comparison.samples
+    each = (
+        f", sample by sample (a step of A takes {format_number(sizes[0])} samples, one of B {format_number(sizes[1])})"
+        if sizes
+        else ""
+    )
+    if not step.real:
+        return f"a step of B differs from one of A by no more than the noise of the two runs{each}"
+    ratio = step.before_ms / step.after_ms
+    words = f"{ratio:.2f}x as fast as" if ratio > 1 else f"slower: it takes {1 / ratio:.2f}x as long as"
+    return f"a step of B is {words} one of A{each}"
+
+
+def _change_row(change: Change) -> str:
+    sign = "+" if change.difference_ms > 0 else ""
+    words = f"{sign}{format_number(change.difference_ms)}" if change.real else "noise"
+    before = _figure_with_noise(change.before_ms, change.before_noise_ms)
+    after = _figure_with_noise(change.after_ms, change.after_noise_ms)
+    return f"{wording.category_words(change.name)[0]:<20}{before:>18}{after:>18}{words:>10}"
+
+
+def _figure_with_noise(ms: float, noise: float) -> str:
+    noise = 0.0 if noise < MIN_NOISE_SHARE * ms else noise
+    return f"{format_number(ms)} ± {format_number(noise, 2)}" if math.isfinite(noise) else f"{format_number(ms)}"
+
+
+def _run_table(comparison: Comparison) -> list[str]:
+    """The whole runs in seconds. Empty if neither was timed."""
+    whole = _sum_row("whole run", comparison.run)
+    if not max(whole[1:]):
+        return []
+    large = [r for r in comparison.run if max(r[1], r[2]) >= MIN_PHASE_SHARE * max(whole[1:])]
+    rest = [r for r in comparison.run if r not in large]
+    rows = [whole, *((wording.phase_words(name)[0], a, b) for name, a, b in large)]
+    if rest:
+        rows.append(_sum_row("all others", rest))
+    lines = ["", f"{'s of the run':<20}{'A':>18}{'B':>18}{'B - A':>10}"]
+    lines += [f"{n:<20}{a / 1e3:>18.2f}{b / 1e3:>18.2f}{(b - a) / 1e3:>+10.2f}" for n, a, b in rows]
+    return [*lines, "", "Each run was timed once: how much of its phases is noise cannot be told."]
+
+
+def _sum_row(name: str, rows: Sequence[tuple[str, float, float]]) -> tuple[str, float, float]:
+    return name, sum(r[1] for r in rows), sum(r[2] for r in rows)

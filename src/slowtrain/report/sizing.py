@@ -9,7 +9,7 @@ from itertools import pairwise
 from typing import Any
 
 from slowtrain import __version__
-from slowtrain.model.answers.batch_sizing import BatchCurve, Device, MemoryAnswer
+from slowtrain.model.measurements import BatchCurve, Device, MemoryAnswer
 from slowtrain.number_text import format_count, format_number
 from slowtrain.report import wording
 from slowtrain.report.terminal import Terminal, joined_lines, readable_width

@@ -9,7 +9,8 @@ from dataclasses import dataclass, replace
 from rich.cells import cell_len
 
 from slowtrain.model import Attribution, Checkup, Diagnosis, Part, VerdictKind
-from slowtrain.report import device_words, wording
+from slowtrain.number_text import format_count
+from slowtrain.report import wording
 from slowtrain.report.terminal import MAX_COLUMNS, PART_COLOURS, Terminal, joined_lines
 
 MIN_REPORT_COLUMNS = 32
@@ -151,7 +152,7 @@ def _device_waits(checkup: Checkup, out: Terminal, limits: _Limits) -> Iterator[
     for place, part in enumerate(device.idle.parts):
         if place >= max(limits.gaps, 1) and part.share < MIN_LARGE_SHARE:
             break
-        reason = device_words.waiting_reason(part.name, device.kind)
+        reason = wording.waiting_reason(part.name, device.kind)
         yield out.fit_end(f"  {wording.share_or_unknown(part.share):>5} ", reason)
     if device.gaps and limits.gaps:
         whose = " of profiled steps" if checkup.subject.kind == "recording" else ""
@@ -291,15 +292,15 @@ def _checked_causes(checkup: Checkup, out: Terminal, limits: _Limits) -> Iterato
         return
     yield ""
     if checkup.healthy:
-        yield out.fit(f"Checked and not found: {wording.cause_count(len(checkup.healthy))}")
+        yield out.fit(f"Checked and not found: {format_count(len(checkup.healthy), 'cause')}")
     if checkup.unchecked:
         groups = wording.unchecked_by_signal(checkup.unchecked)
-        start = f"Not checked: {wording.cause_count(len(checkup.unchecked))}, for want of "
+        start = f"Not checked: {format_count(len(checkup.unchecked), 'cause')}; missing: "
         named = [f"{missing} ({', '.join(causes)})" for missing, causes in groups.items()]
         counted = [f"{missing} ({len(causes)})" for missing, causes in groups.items()]
         lines = out.wrap(start + ", ".join(named))
         if not checkup.steps.counted:  # one reason for them all
-            words = f"Not checked: {wording.cause_count(len(checkup.unchecked))}, since no steady steps were seen"
+            words = f"Not checked: {format_count(len(checkup.unchecked), 'cause')}, because no steady steps were seen"
             lines = [out.fit(words)]
         if len(lines) > limits.unchecked:
             lines = _items_in_lines(start, counted, out, out.width, limits.unchecked)

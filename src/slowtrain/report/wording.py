@@ -11,8 +11,10 @@ from slowtrain.model import (
     Attribution,
     Category,
     Checkup,
+    DeviceUse,
     Part,
     Phase,
+    Reached,
     Saving,
     SeenInSource,
     Signal,
@@ -22,14 +24,15 @@ from slowtrain.model import (
     VerdictKind,
 )
 from slowtrain.model import Verdict as Measured
-from slowtrain.number_text import MAX_PREDICTED_SPEEDUP
+from slowtrain.number_text import MAX_PREDICTED_SPEEDUP, format_count
 
 UNKNOWN = "not measured"
 
 #: Label and description for the name of a part.
 Named = Callable[[str], tuple[str, str]]
 
-CATEGORIES = {
+# By the names in a checkup: an enumeration's member equals its text.
+CATEGORIES: Mapping[str, tuple[str, str]] = {
     Category.INPUT: ("input", "the step waits for its batch"),
     Category.CONVERT: ("convert", "host data made into tensors"),
     Category.FEED: ("copy to device", "data on its way to the device"),
@@ -47,7 +50,7 @@ CATEGORIES = {
     Category.UNATTRIBUTED: ("unattributed", "what the recording cannot tell"),
 }
 
-PHASES = {
+PHASES: Mapping[str, tuple[str, str]] = {
     Phase.LAUNCH: ("launch", "until the script's first line"),
     Phase.IMPORT: ("imports", "importing modules"),
     Phase.PREPARATION: ("preparation", "the script's own code outside training"),
@@ -66,7 +69,7 @@ PHASES = {
     Phase.OUTSIDE: ("outside steps", "before the first whole step and after the last"),
 }
 
-SIGNALS = {
+SIGNALS: Mapping[str, str] = {
     Signal.STEPS: "step times",
     Signal.INPUT: "input waits",
     Signal.PIPELINE: "the tf.data graph",
@@ -126,11 +129,6 @@ EFFECTS = {
     "equivalent": "same up to rounding or order",
     "changes training": "changes training",
 }
-
-# By the texts that stand in a checkup.
-_CATEGORIES = {str(k): v for k, v in CATEGORIES.items()}
-_PHASES = {str(k): v for k, v in PHASES.items()} | {str(Category.UNATTRIBUTED): CATEGORIES[Category.UNATTRIBUTED]}
-_SIGNALS = {str(k): v for k, v in SIGNALS.items()}
 
 # Escape sequences with their payload. Of an incomplete one, only the controls are removed (below).
 _SEQUENCE = re.compile(
@@ -192,7 +190,6 @@ def state_text(seen: SeenInSource) -> str:
 
 
 def state_counts(several: Sequence[SeenInSource]) -> str:
-    """How many findings have each state."""
     words = {"confirmed": "confirmed", "harmless": "harmless here", "not reached": "not reached", None: "not measured"}
     counts = {said: sum(one.state == state for one in several) for state, said in words.items()}
     return ", ".join(f"{count} {said}" for said, count in counts.items() if count)
@@ -231,7 +228,6 @@ def duration_like(ms: float | None, whole_ms: float) -> str:
 
 
 def share_text(value: float | None) -> str:
-    """A fraction as a percentage."""
     value = finite_or_none(value)
     if value is None:
         return UNKNOWN
@@ -257,14 +253,6 @@ def bytes_text(value: float | None) -> str:
     return f"{_three_digits(value)} TiB"
 
 
-def axis_text(value: float, unit: str) -> str:
-    """A value of a chart, formatted by the label of its axis."""
-    unit = shortened_text(unit.strip(), 8)
-    if unit in ("ms", "bytes", "share"):
-        return {"ms": duration_text, "bytes": bytes_text, "share": share_text}[unit](value)
-    return f"{number_text(value)}{unit}" if unit == "%" else f"{number_text(value)} {unit}".rstrip()
-
-
 def evidence_text(name: str, value: float) -> str:
     """A number of the evidence. The end of its name is its unit."""
     units = (("_bytes", bytes_text), ("_ms", duration_text), ("_share", share_text))
@@ -283,6 +271,11 @@ def speedup_text(speedup: float, low: float, high: float, most: float = math.inf
     return f"{said[0]} ({said[1]} to {said[2]})" if math.isfinite(low + high) else f"{said[0]} (range unknown)"
 
 
+def predicted_text(saving: Saving) -> str:
+    """A speed-up that a replay predicts, with its range, up to ``MAX_PREDICTED_SPEEDUP``."""
+    return speedup_text(saving.speedup, saving.low, saving.high, MAX_PREDICTED_SPEEDUP)
+
+
 def scope_text(saving: Saving) -> str:
     return "of the run" if saving.scope == "run" else "of a step"
 
@@ -290,28 +283,14 @@ def scope_text(saving: Saving) -> str:
 def gain_text(saving: Saving) -> str:
     """``1.9x (1.7x to 2.1x) of a step``. A cause that costs no time has no figure."""
     if saving.low == saving.speedup == saving.high == 1:
-        return "no time to win"
+        return "saves no time"
     return f"{predicted_text(saving)} {scope_text(saving)}"
 
 
-def predicted_text(saving: Saving) -> str:
-    """A speed-up that a replay predicts, with its range, up to ``FORETOLD``."""
-    return speedup_text(saving.speedup, saving.low, saving.high, MAX_PREDICTED_SPEEDUP)
-
-
 def verdict_text(verdict: Measured) -> str:
-    """The result of measuring a cure in one line."""
     loss = "loss the same" if verdict.loss == "same" else f"loss {verdict.loss}"
-    runs = f"{verdict.runs} run" if verdict.runs == 1 else f"{verdict.runs} runs"
-    return f"{verdict.outcome}, {speedup_text(verdict.speedup, verdict.low, verdict.high)}, {runs}, {loss}"
-
-
-def first_step_text(verdict: Measured) -> str:
-    """The time that a cure takes to compile or build before the steady steps. Empty if not measured."""
-    if verdict.first_step_s is None:
-        return ""
-    before, after = verdict.first_step_s
-    return f"first step done after {before:.1f} s, with it after {after:.1f} s"
+    speedup = speedup_text(verdict.speedup, verdict.low, verdict.high)
+    return f"{verdict.outcome}, {speedup}, {format_count(verdict.runs, 'run')}, {loss}"
 
 
 def parts_by_size(whole: Attribution) -> list[Part]:
@@ -321,16 +300,12 @@ def parts_by_size(whole: Attribution) -> list[Part]:
 
 def category_words(name: str) -> tuple[str, str]:
     """Label and description of a category of a step."""
-    return _CATEGORIES.get(name, (name, ""))
+    return CATEGORIES.get(name, (name, ""))
 
 
 def phase_words(name: str) -> tuple[str, str]:
     """Label and description of a phase of the run, or of its unattributed rest."""
-    return _PHASES.get(name, (name, ""))
-
-
-def signal_words(name: str) -> str:
-    return _SIGNALS.get(str(name), str(name))
+    return PHASES.get(name) or category_words(name)
 
 
 def effect_words(name: str) -> str:
@@ -342,12 +317,10 @@ def verdict_words(kind: VerdictKind) -> str:
 
 
 def heading_words(checkup: Checkup) -> str:
-    """The first words of the answer."""
     return checkup.lost or verdict_words(checkup.verdict)
 
 
 def is_judged(kind: VerdictKind) -> bool:
-    """Whether the run could be judged at all."""
     return kind not in (VerdictKind.FAILED, VerdictKind.INSUFFICIENT)
 
 
@@ -365,7 +338,6 @@ def framework_text(subject: Subject) -> str:
 
 
 def device_text(on: Mapping[str, str | int | None]) -> str:
-    """Number, kind and name of the devices."""
     kind, name, count = (on.get(k) for k in ("kind", "name", "count"))
     if not kind and not name:
         return UNKNOWN
@@ -376,21 +348,52 @@ def device_text(on: Mapping[str, str | int | None]) -> str:
 
 
 def step_counts(summary: StepSummary) -> str:
-    """How many steps were counted, and how many were left out."""
-    said = f"{summary.counted:,} step" + ("" if summary.counted == 1 else "s")
-    if not summary.counted:
-        said = "no steady step"
+    said = format_count(summary.counted, "step") if summary.counted else "no steady step"
     return f"{said} after {summary.warmup:,} of warm-up" if summary.warmup else said
-
-
-def cause_count(count: int) -> str:
-    return "1 cause" if count == 1 else f"{count:,} causes"
 
 
 def unchecked_by_signal(unchecked: Iterable[Unchecked]) -> dict[str, list[str]]:
     """Unchecked causes by the signals that were missing, because many share them."""
     groups: dict[str, list[str]] = {}
     for item in unchecked:
-        missing = ", ".join(signal_words(m) for m in item.missing) or "a reason that was not given"
+        missing = ", ".join(SIGNALS.get(m, m) for m in item.missing) or "a reason that was not given"
         groups.setdefault(missing, []).append(item.cause)
     return groups
+
+
+#: Reasons that read differently for a processor, which runs ops and no kernels.
+_PROCESSOR_WAITS = {
+    "dispatch": "for the framework to start the next op",
+    "queue": "between ops already queued",
+    "command-buffer": "for ops that a run without the profiler starts at once",
+}
+
+
+def waiting_reason(reason: str, kind: str) -> str:
+    return (_PROCESSOR_WAITS.get(reason) if kind == "CPU" else None) or WAITS.get(reason, reason)
+
+
+def unit_names(kind: str) -> str:
+    return "ops" if kind == "CPU" else "kernels"
+
+
+def use_summary(device: DeviceUse) -> str:
+    """How busy the device is, with how many kernels, and what rates they reach."""
+    units = unit_names(device.kind)
+    words = [
+        f"busy {share_or_unknown(device.busy_share)}",
+        f"{number_text(device.kernels)} {units} a step",
+        f"median {duration_text(device.median_kernel_us / 1e3)}",
+    ]
+    if device.queued_share is not None:
+        queued = share_or_unknown(device.queued_share)
+        words.append(f"{queued} of them launched before the one before had ended")
+    return " · ".join([*words, *map(_reached_rate, device.reached)])
+
+
+def _reached_rate(one: Reached) -> str:
+    """The rate of the ops whose shapes the profile has."""
+    part = f", {share_or_unknown(one.per_second / one.peak)} of the peak" if one.peak else ""
+    if one.what == "memory":
+        return f"elementwise ops move at least {number_text(one.per_second / 1e9)} GB/s{part}"
+    return f"matrix products in {one.what} reach {number_text(one.per_second / 1e12)} TFLOP/s{part}"

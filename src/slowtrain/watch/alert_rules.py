@@ -1,7 +1,7 @@
 """When an alert begins and ends: all rules, each with its reason.
 
 Rules look at one :class:`RecordingLook` and are cheap. What needs the whole recording (drift, leaks) comes from the
-causes, which ``background_diagnosis`` runs at intervals; those alerts are kept here as well.
+causes, which ``BackgroundDiagnosis`` runs at intervals; those alerts are kept here as well.
 """
 
 from __future__ import annotations
@@ -15,9 +15,8 @@ import numpy as np
 from slowtrain.columns.arrays import median_value, quantile
 from slowtrain.columns.steps import is_loss
 from slowtrain.model import Category, Signal
-from slowtrain.model.answers.live_frame import Alert, RunState
+from slowtrain.model.live_frame import Alert, DiagnosisReport, RunState
 from slowtrain.report import wording
-from slowtrain.watch.background_diagnosis import DiagnosisReport
 from slowtrain.watch.recording_look import RecordingLook
 
 MAX_ALERTS = 40  # that are kept; the oldest ended ones are dropped first

@@ -1,7 +1,7 @@
 """Watches a recording from a separate process, on behalf of the process that makes it, which saves its processor time.
 
-Called with the arguments FOLDER SECONDS PARENT. It writes each frame as a line of JSON, and ends with the recording or
-with its parent.
+The arguments are FOLDER SECONDS PARENT. Each frame is a line of JSON. The process ends with the recording or with its
+parent.
 """
 
 from __future__ import annotations
@@ -20,20 +20,11 @@ from typing import Any
 
 from slowtrain.errors import SlowtrainError
 from slowtrain.model import Part, Place
-from slowtrain.model.answers.live_frame import (
-    Alert,
-    Curve,
-    FoundCause,
-    Frame,
-    Gpu,
-    Machine,
-    Progress,
-    RunState,
-    StepTime,
-)
+from slowtrain.model.live_frame import Alert, Curve, FoundCause, Frame, Gpu, Machine, Progress, RunState, StepTime
+from slowtrain.watch import child_environment
 
 STREAM_NICENESS = 5
-STREAM_COMMAND = f"from {__name__} import main; main()"
+STREAM_COMMAND = f"from {__name__} import write_frames; write_frames()"
 LAST_LOOK_S = 15.0  # for the last look, after the recording has ended
 MAX_STDERR_CHARACTERS = 300  # characters of the process's last output
 
@@ -56,7 +47,7 @@ class FrameStream:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             start_new_session=True,
-            env={k: v for k, v in os.environ.items() if not k.startswith("SLOWTRAIN_")},
+            env=child_environment(),
         )
         self._thread = threading.Thread(target=self._read, name="slowtrain alerts", daemon=True)
         self._thread.start()
@@ -120,7 +111,7 @@ def _parse_alert(told: Mapping[str, Any]) -> Alert:
     return Alert(**{**told, "numbers": numbers, "where": tuple(Place(**p) for p in told["where"])})
 
 
-def main() -> None:
+def write_frames() -> None:
     """Runs in the separate process."""
     from slowtrain.report import frames
     from slowtrain.watch import ENDED_STATES, Watch

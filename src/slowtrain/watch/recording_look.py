@@ -18,7 +18,7 @@ from slowtrain.errors import InputError
 from slowtrain.machine.host import host_facts
 from slowtrain.machine.tables.fact_access import number_or_none
 from slowtrain.model import Category, Part, Place, Signal
-from slowtrain.model.answers.live_frame import Curve, Frame, Gpu, Machine, RunState, StepTime
+from slowtrain.model.live_frame import Curve, Frame, Gpu, Machine, RunState, StepTime
 from slowtrain.recording import reader, recording_folder
 from slowtrain.recording.live_follower import Follower
 from slowtrain.recording.step_history import StepHistory

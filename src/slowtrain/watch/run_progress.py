@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from slowtrain.columns.arrays import median_value
-from slowtrain.model.answers.live_frame import Progress
+from slowtrain.model.live_frame import Progress
 from slowtrain.recording.live_follower import Follower
 from slowtrain.recording.step_history import StepHistory
 from slowtrain.script.locations import planned_steps

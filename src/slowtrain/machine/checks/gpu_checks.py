@@ -19,7 +19,7 @@ from slowtrain.machine.tables.fact_access import (
 from slowtrain.machine.tables.rule_table import FAULTY_XIDS, LANE_GBPS
 from slowtrain.machine.tables.thresholds import MIN_HELD_CARD_SHARE, MIN_LINK_RATE_SHARE
 from slowtrain.model import Signal
-from slowtrain.model.answers.doctor_sheet import Check, CheckState
+from slowtrain.model.inspections import Check, CheckState
 from slowtrain.number_text import format_count, format_number
 
 BUSY_GPU, THROTTLED_CLOCK, FAULTY_GPU, SLOW_LINK = "other processes", "clocks", "card health", "link"  # topics

@@ -24,7 +24,7 @@ from slowtrain.machine.tables.thresholds import (
     MIN_THROTTLED_SHARE,
 )
 from slowtrain.model import Signal
-from slowtrain.model.answers.doctor_sheet import Check, CheckState
+from slowtrain.model.inspections import Check, CheckState
 from slowtrain.number_text import format_count, format_number
 
 TOPIC = "host"

@@ -23,7 +23,7 @@ from slowtrain.machine.tables.fact_access import (
 )
 from slowtrain.machine.tables.rule_table import LIBRARY_WHEELS, MINIMUM_DRIVER
 from slowtrain.model import Signal
-from slowtrain.model.answers.doctor_sheet import Check, CheckState
+from slowtrain.model.inspections import Check, CheckState
 
 TOPIC = "versions"
 PTX_CAUSE = "compiled code"  # the other topic

@@ -8,7 +8,7 @@ from slowtrain.machine.checks.library_checks import check_builds
 from slowtrain.machine.checks.setting_checks import check_settings
 from slowtrain.machine.checks.visibility_checks import check_visibility
 from slowtrain.machine.tables.fact_access import Facts
-from slowtrain.model.answers.doctor_sheet import Check, CheckState
+from slowtrain.model.inspections import Check, CheckState
 
 
 def check_machine(facts: Facts) -> tuple[Check, ...]:

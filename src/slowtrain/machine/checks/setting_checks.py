@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from slowtrain.machine.tables.fact_access import Facts, driver_gpus, nested_fact
 from slowtrain.model import Signal
-from slowtrain.model.answers.doctor_sheet import Check, CheckState
+from slowtrain.model.inspections import Check, CheckState
 
 TOPIC = "settings"
 

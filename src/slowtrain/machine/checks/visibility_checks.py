@@ -24,7 +24,7 @@ from slowtrain.machine.tables.fact_access import (
 )
 from slowtrain.machine.tables.rule_table import FIRST_CUDA_EXTRA, LAST_NATIVE_WINDOWS, LIBRARY_WHEELS
 from slowtrain.model import Signal
-from slowtrain.model.answers.doctor_sheet import Check, CheckState
+from slowtrain.model.inspections import Check, CheckState
 from slowtrain.number_text import format_count
 
 TOPIC = "gpu visibility"

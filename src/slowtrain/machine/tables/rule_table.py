@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from slowtrain.machine.tables.thresholds import KERAS_WORKERS, OWN_CHOICE
-from slowtrain.model.answers.doctor_sheet import Source
+from slowtrain.model.inspections import Source
 
 READ_ON = "2026-11-22"
 ADDED_ON = "2026-11-25"  # rows that were added later

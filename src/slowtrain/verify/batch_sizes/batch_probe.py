@@ -13,11 +13,9 @@ from slowtrain.capture.windows.allocation_requests import GRAPH_FILE, JAX_REQUES
 from slowtrain.errors import InputError
 from slowtrain.machine.host.host_facts import free_bytes
 from slowtrain.memory import allocation_record
-from slowtrain.memory.allocation_record import AllocationRecord
-from slowtrain.memory.allocation_replay import MemoryPool
-from slowtrain.memory.batch_scaling import MeasuredBatch
-from slowtrain.memory.peak_forecast import PeakForecast, forecast_peaks
-from slowtrain.model.answers.batch_sizing import Device
+from slowtrain.memory.allocation_record import AllocationRecord, MeasuredBatch
+from slowtrain.memory.peak_forecast import MemoryPool, PeakForecast, forecast_peaks
+from slowtrain.model.measurements import Device
 from slowtrain.trace import Trace
 from slowtrain.trace.loading import recording_trace
 from slowtrain.verify.measurement import probe_process

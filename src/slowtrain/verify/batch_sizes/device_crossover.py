@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from slowtrain.errors import EnvironmentMissing, InputError
 from slowtrain.machine.host.gpu_devices import Gpus
 from slowtrain.model import Category
-from slowtrain.model.answers.crossover_result import Crossover, Fit, Overtaking, Range, Side, Timing
+from slowtrain.model.measurements import Crossover, Fit, Overtaking, Range, Side, Timing
 from slowtrain.number_text import format_count
 from slowtrain.trace import Trace
 from slowtrain.trace.loading import recording_trace, side_files

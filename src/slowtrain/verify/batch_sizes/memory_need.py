@@ -19,10 +19,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from slowtrain.errors import InputError
-from slowtrain.memory import peak_parts
-from slowtrain.memory.allocation_replay import MemoryPool, replay_requests
-from slowtrain.memory.peak_forecast import NO_LIMIT_BYTES, PeakForecast, unlimited_pool
-from slowtrain.model.answers.batch_sizing import Device, MemoryAnswer
+from slowtrain.memory import peak_forecast
+from slowtrain.memory.peak_forecast import NO_LIMIT_BYTES, MemoryPool, PeakForecast, replay_requests, unlimited_pool
+from slowtrain.model.measurements import Device, MemoryAnswer
 from slowtrain.number_text import format_count
 from slowtrain.verify.batch_sizes.batch_probe import (
     ALLOCATOR_ENVIRONMENT,
@@ -224,7 +223,7 @@ def measure_memory_need(bench: Bench, device: Device | None, *, growth: bool = F
     return MemoryAnswer(
         script=bench.script.target,
         allocator=sizing.recorded[0].allocator,
-        need=peak_parts.peak_need(found.requests(own), own, at_own, sizing.recorded[0].variables),
+        need=peak_forecast.peak_need(found.requests(own), own, at_own, sizing.recorded[0].variables),
         device=device,
         fits=_fits_by_trial(found, own, pool, trial) if pool is not None and trial is not None else None,
         largest_batch=largest,

@@ -9,9 +9,8 @@ from itertools import pairwise
 import numpy as np
 
 from slowtrain.errors import InputError
-from slowtrain.memory.allocation_replay import MemoryPool
-from slowtrain.memory.peak_forecast import PeakForecast
-from slowtrain.model.answers.batch_sizing import BatchCurve, Device, Point
+from slowtrain.memory.peak_forecast import MemoryPool, PeakForecast
+from slowtrain.model.measurements import BatchCurve, Device, Point
 from slowtrain.number_text import format_count
 from slowtrain.trace import Trace
 from slowtrain.trace.loading import recording_trace, side_files

@@ -14,8 +14,7 @@ from slowtrain.causes import class_of
 from slowtrain.checkup import build_checkup
 from slowtrain.errors import InputError
 from slowtrain.model import Checkup, Diagnosis, Effect, Prescription, Saving
-from slowtrain.model.answers.batch_sizing import BatchCurve, Device
-from slowtrain.model.answers.cure_proof import Attempt, Proof
+from slowtrain.model.measurements import Attempt, BatchCurve, Device, Proof
 from slowtrain.trace import Trace
 from slowtrain.trace.loading import recording_trace
 from slowtrain.trace.signals.device import batch_curve

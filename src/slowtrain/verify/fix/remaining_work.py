@@ -7,7 +7,7 @@ import os
 from collections.abc import Collection, Iterator, Sequence
 
 from slowtrain.model import Diagnosis, Effect, Place, Signal
-from slowtrain.model.answers.cure_proof import Attempt, ManualCure
+from slowtrain.model.measurements import Attempt, ManualCure
 from slowtrain.number_text import format_count
 from slowtrain.script.properties import outside_effects
 from slowtrain.script.text.source_file import Source

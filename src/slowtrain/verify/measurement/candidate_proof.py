@@ -12,7 +12,7 @@ from slowtrain.capture.sandbox.treatments import PLACED_TREATMENTS, TREATMENTS
 from slowtrain.diagnose import Findings
 from slowtrain.errors import InputError
 from slowtrain.model import Checkup, Effect, Saving, Verdict
-from slowtrain.model.answers.cure_proof import Attempt, Proof
+from slowtrain.model.measurements import Attempt, Proof
 from slowtrain.number_text import format_count
 from slowtrain.script.navigation import project_files
 from slowtrain.script.pipelines import dataset_chains

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from slowtrain.errors import InputError
 from slowtrain.model import Edit
-from slowtrain.model.answers.cure_proof import ChangedFile
+from slowtrain.model.measurements import ChangedFile
 from slowtrain.script.navigation import project_files
 from slowtrain.script.text import edits as editing
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from slowtrain.causes import Cause, fact_causes
 from slowtrain.causes.machine.limited_host import fix
 from slowtrain.model import Category, Effect, Evidence, Place, Prescription, Signal
-from slowtrain.model.answers.doctor_sheet import CheckState
+from slowtrain.model.inspections import CheckState
 from slowtrain.number_text import format_number
 from slowtrain.script.locations import source_locations
 from slowtrain.script.locations.recorded_sources import edit_project, recorded_source

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from slowtrain.causes import Cause, fact_causes, pcie_link
 from slowtrain.machine.tables.rule_table import LANE_GBPS
 from slowtrain.model import Category, Effect, Evidence, Prescription, Signal
-from slowtrain.model.answers.doctor_sheet import CheckState
+from slowtrain.model.inspections import CheckState
 from slowtrain.number_text import format_number
 from slowtrain.trace import Trace
 from slowtrain.whatif import Drop, Remedy

@@ -1,1 +1,0 @@
-"""The headline, the verdict and the notes of a checkup."""

@@ -1,1 +1,0 @@
-"""The sections of a checkup below its headline."""

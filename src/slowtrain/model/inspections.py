@@ -1,0 +1,162 @@
+"""Nouns of what was inspected without a run: source files by ``slowtrain lint``, a computer by ``slowtrain doctor``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from slowtrain.model import EMPTY_NUMBERS, Edit, Effect, Signal, Text
+
+UNUSED_IGNORE = "lint/unused-ignore"
+SAFE_EFFECTS = frozenset({Effect.EXACT})  # the same numbers, so --fix applies them without another option
+
+
+@dataclass(frozen=True)
+class RuntimeState:
+    """What a recording says about a finding: ``confirmed``, ``harmless`` there, or ``not reached``.
+
+    For a confirmed one, ``ms_per_step`` is what its cure would save per step, ``run_ms`` what it would save of the run.
+    """
+
+    state: str
+    ms_per_step: float | None = None
+    run_ms: float | None = None
+
+
+@dataclass(frozen=True)
+class LintFinding:
+    """A cause in a file's text. Lines and columns count from 1, in characters; the end column is exclusive.
+
+    In a notebook they are those of its ``cell``, which counts from 1 over all cells. ``code`` holds the lines. ``cure``
+    is what to do; ``edits`` do it, and ``diff`` shows them.
+    """
+
+    cause: str
+    title: str
+    file: str
+    line: int
+    column: int
+    end_line: int
+    end_column: int
+    says: str
+    code: tuple[str, ...] = ()
+    cell: int | None = None
+    effect: Effect | None = None
+    cure: str | None = None
+    diff: str | None = None
+    edits: tuple[Edit, ...] = ()
+    runtime: RuntimeState | None = None
+
+    @property
+    def place(self) -> str:
+        """``train.py:3:5``, or ``train.ipynb:cell 2:3:5``."""
+        cell = f"cell {self.cell}:" if self.cell is not None else ""
+        return f"{self.file}:{cell}{self.line}:{self.column}"
+
+
+@dataclass(frozen=True)
+class FileError:
+    """Why a file, or a part of it, could not be checked; the rest was."""
+
+    file: str
+    says: str
+    line: int | None = None
+    cell: int | None = None
+
+    @property
+    def place(self) -> str:
+        cell = f":cell {self.cell}" if self.cell is not None else ""
+        return f"{self.file}{cell}" + (f":{self.line}" if self.line is not None else "")
+
+
+@dataclass(frozen=True)
+class RewrittenFile:
+    """A file before and after its fixes; ``fixed`` is the number of findings that they removed."""
+
+    file: str
+    before: bytes
+    after: bytes
+    diff: str
+    fixed: int
+
+
+@dataclass(frozen=True)
+class LintAnswer:
+    """The complete answer. ``files`` were checked, of which ``parsed`` needed parsing."""
+
+    files: int
+    parsed: int
+    findings: tuple[LintFinding, ...] = ()
+    errors: tuple[FileError, ...] = ()
+    rewritten: tuple[RewrittenFile, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @property
+    def fixed(self) -> int:
+        return sum(r.fixed for r in self.rewritten)
+
+
+class CheckState(Text):
+    """The result of one check."""
+
+    WRONG = "wrong"
+    FINE = "fine"
+    NOTED = "noted"  # measured or read, but neither good nor bad by itself: it depends on the script
+    UNCHECKED = "unchecked"
+
+
+@dataclass(frozen=True)
+class Check:
+    """One check of a ``topic``, which one ``cause`` has (empty: not yet known).
+
+    ``says`` is the evidence, or for an unchecked one what was missing. ``remedy`` is what to do on this system.
+    ``where`` is the GPU that was checked, ``sources`` are keys of the rule table, ``missing`` the signals that were
+    needed.
+    """
+
+    topic: str
+    name: str
+    state: CheckState
+    says: str
+    remedy: str | None = None
+    numbers: Mapping[str, float] = field(default_factory=lambda: EMPTY_NUMBERS)
+    sources: tuple[str, ...] = ()
+    missing: tuple[Signal, ...] = ()
+    where: str | None = None
+    cause: str = ""
+
+    @property
+    def sentence(self) -> str:
+        """The evidence with its GPU."""
+        return f"{self.where}: {self.says}" if self.where else self.says
+
+
+@dataclass(frozen=True)
+class Source:
+    """The origin of a rule; ``date`` is the day on which it was read there."""
+
+    key: str
+    says: str
+    where: str
+    date: str
+
+
+@dataclass(frozen=True)
+class Sheet:
+    """The complete answer.
+
+    ``about`` describes the computer in a few pairs of words; ``causes`` summarises the checks.
+    """
+
+    version: str
+    headline: str
+    about: tuple[tuple[str, str], ...]
+    checks: tuple[Check, ...]
+    causes: Mapping[str, CheckState]
+    sources: tuple[Source, ...]
+    facts: Mapping[str, object]
+    given: str | None = None  # name of the facts file of another computer
+
+    def of(self, state: CheckState) -> tuple[Check, ...]:
+        """The checks with this state, in order."""
+        return tuple(c for c in self.checks if c.state is state)
