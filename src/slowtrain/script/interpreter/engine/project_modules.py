@@ -14,7 +14,7 @@ from slowtrain.script.interpreter.domain import operators
 from slowtrain.script.interpreter.domain.abstract_values import CallArgs, Value, constant_value, join_values
 from slowtrain.script.interpreter.domain.run_context import BudgetSpent, RunContext, Scope
 from slowtrain.script.interpreter.engine import statement_rules
-from slowtrain.script.navigation import call_index, imported_functions, project_files
+from slowtrain.script.navigation import call_index, project_files
 from slowtrain.script.text import syntax_tree
 from slowtrain.script.text.source_file import Source, cache_recent
 
@@ -171,7 +171,7 @@ def imported_value(machine: RunContext, written: str) -> Value | None:
     """The value of ``Agent`` or ``agents.Agent`` if another file of the project binds it."""
     key = machine.source, written
     if key not in machine.origins:
-        found = imported_functions.name_origin(*key)
+        found = project_files.name_origin(*key)
         scope = _imported_scope(machine, found[0]) if found is not None else None
         machine.origins[key] = (scope, found[1]) if scope is not None and found is not None else None
     origin = machine.origins[key]

@@ -10,10 +10,9 @@ from math import prod
 from slowtrain.model import Edit
 from slowtrain.script.fixes.input import background_batches, hoisted_conversions
 from slowtrain.script.interpreter.domain.abstract_values import UNKNOWN
-from slowtrain.script.interpreter.engine import interpreter, queries
+from slowtrain.script.interpreter.engine import interpreter, queries, step_loops
 from slowtrain.script.navigation import name_bindings, node_lookup, scope_names
 from slowtrain.script.pipelines import dataset_chains, element_sizes, whole_pipelines
-from slowtrain.script.properties import handwritten_steps
 from slowtrain.script.text import syntax_tree
 from slowtrain.script.text.source_file import FILE_READERS, Source
 
@@ -33,7 +32,7 @@ class HandFedBatch:
 
 def step_conversions(source: Source) -> Iterator[HandFedBatch]:
     """Find conversions in every step, of constant data and of numbers that NumPy has just drawn."""
-    for steps in handwritten_steps.step_loops_of(source):
+    for steps in step_loops.step_loops_of(source):
         for call in _conversion_calls(source, steps):
             made = tuple(hoisted_conversions.convert_before_loop(source, call.lineno))
             name = node_lookup.called_name(call)
@@ -52,8 +51,8 @@ def _is_long_conversion(source: Source, call: ast.Call) -> bool:
     return given.kind == "list" or (known and prod(n or 0 for n in given.shape or ()) >= MIN_COPIED_NUMBERS)
 
 
-def _conversion_calls(source: Source, steps: handwritten_steps.StepLoop) -> Iterator[ast.Call]:
-    for one in handwritten_steps.statements_per_turn(steps.loop):
+def _conversion_calls(source: Source, steps: step_loops.StepLoop) -> Iterator[ast.Call]:
+    for one in step_loops.statements_per_turn(steps.loop):
         for call in whole_pipelines.calls_in([one]):
             known = scope_names.resolved_name(source, call.func) in hoisted_conversions.CONVERSION_FUNCTIONS
             if (
@@ -64,11 +63,11 @@ def _conversion_calls(source: Source, steps: handwritten_steps.StepLoop) -> Iter
                 yield call
 
 
-def _converts_drawn_numbers(source: Source, steps: handwritten_steps.StepLoop, call: ast.Call) -> bool:
+def _converts_drawn_numbers(source: Source, steps: step_loops.StepLoop, call: ast.Call) -> bool:
     """Whether it converts many numbers that NumPy drew in the same iteration."""
     value = call.args[0] if call.args else None
     if isinstance(value, ast.Name):
-        made = [s for s in handwritten_steps.statements_per_turn(steps.loop) if value.id in scope_names.bound_names(s)]
+        made = [s for s in step_loops.statements_per_turn(steps.loop) if value.id in scope_names.bound_names(s)]
         value = made[0].value if len(made) == 1 and isinstance(made[0], ast.Assign) else None
     if (
         isinstance(value, ast.Call)
@@ -89,7 +88,7 @@ def _converts_drawn_numbers(source: Source, steps: handwritten_steps.StepLoop, c
 
 def blocking_reads(source: Source) -> Iterator[HandFedBatch]:
     """Find training loops that wait for a file or server in each iteration, without prefetching."""
-    for steps in handwritten_steps.step_loops_of(source):
+    for steps in step_loops.step_loops_of(source):
         loop = steps.loop
         over = loop.iter if isinstance(loop, ast.For) else None
         if isinstance(over, ast.Call) and node_lookup.called_name(over) in ("enumerate", "tqdm") and over.args:
@@ -134,9 +133,9 @@ def _opens_per_batch(source: Source, opened: list[ast.Call], made: ast.FunctionD
     return bool(inside) or any(node_lookup.enclosing_function(source, c) in reached for c in opened)
 
 
-def _hdf5_row_reads(source: Source, steps: handwritten_steps.StepLoop) -> Iterator[ast.expr]:
+def _hdf5_row_reads(source: Source, steps: step_loops.StepLoop) -> Iterator[ast.expr]:
     """Yield rows of an HDF5 data set that the loop reads for a step."""
-    for one in handwritten_steps.statements_per_turn(steps.loop):
+    for one in step_loops.statements_per_turn(steps.loop):
         for node in syntax_tree.walk(one):
             if not isinstance(node, ast.Subscript) or not isinstance(node.ctx, ast.Load):
                 continue

@@ -7,9 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from slowtrain.script.fixes.loops import deferred_readbacks
-from slowtrain.script.interpreter.engine import queries
+from slowtrain.script.interpreter.engine import queries, step_loops
 from slowtrain.script.navigation import call_arguments, node_lookup, scope_names
-from slowtrain.script.properties import handwritten_steps
 from slowtrain.script.text import syntax_tree
 from slowtrain.script.text.source_file import Source
 
@@ -27,16 +26,16 @@ class TensorReadback:
 
 def step_readbacks(source: Source) -> Iterator[TensorReadback]:
     """Find loops and comprehensions over tensors, and reports of values, in each iteration of a training loop."""
-    for steps in handwritten_steps.step_loops_of(source):
+    for steps in step_loops.step_loops_of(source):
         if not steps.graph:
             continue  # Keras returns Python numbers
-        for one in handwritten_steps.statements_per_turn(steps.loop):
+        for one in step_loops.statements_per_turn(steps.loop):
             found = (
                 _loop_readback(one, steps.results)
                 if isinstance(one, ast.For)
                 else _comprehension_readback(one, steps.results)
             )
-            if found is None and handwritten_steps.has_outer_loop(source, steps):
+            if found is None and step_loops.has_outer_loop(source, steps):
                 found = _report_readback(one, steps.results)
             if found is not None:
                 yield found
@@ -45,15 +44,15 @@ def step_readbacks(source: Source) -> Iterator[TensorReadback]:
             yield from _function_readbacks(source, steps)
 
 
-def _function_readbacks(source: Source, steps: handwritten_steps.StepLoop) -> Iterator[TensorReadback]:
+def _function_readbacks(source: Source, steps: step_loops.StepLoop) -> Iterator[TensorReadback]:
     """Find readbacks in called functions: loops over results of the step, copies of weights through NumPy."""
-    for call, function in handwritten_steps.functions_per_turn(source, steps):
+    for call, function in step_loops.functions_per_turn(source, steps):
         names = {
             name for name in scope_names.parameter_names(function)
             if isinstance(given := call_arguments.argument_in(function, call, name),
             ast.Name) and given.id in steps.results
         }  # fmt: skip
-        for one in handwritten_steps.statements_per_turn(function):
+        for one in step_loops.statements_per_turn(function):
             back = frozenset(names)
             found = None
             if names:
@@ -63,9 +62,7 @@ def _function_readbacks(source: Source, steps: handwritten_steps.StepLoop) -> It
             if found is not None:
                 yield found
                 return
-    for one in (
-        handwritten_steps.statements_per_turn(steps.loop) if not queries.has_few_turns(source, steps.loop) else ()
-    ):
+    for one in step_loops.statements_per_turn(steps.loop) if not queries.has_few_turns(source, steps.loop) else ():
         found = _weight_copy(steps.loop, one)
         if found is not None:
             yield found
@@ -81,7 +78,7 @@ def _weight_copy(block: ast.For | ast.While | ast.FunctionDef, one: ast.stmt) ->
     ]
     every = {
         node_lookup.called_name(n)
-        for s in handwritten_steps.statements_per_turn(block)
+        for s in step_loops.statements_per_turn(block)
         for n in syntax_tree.walk(s)
         if isinstance(n, ast.Call)
     }
