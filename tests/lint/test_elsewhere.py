@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from slowtrain.script.navigation import imported_functions
+from slowtrain.script.navigation import project_files
 
 from .linting import Folder
 
@@ -190,7 +190,7 @@ def test_a_shuffle_of_what_another_file_decodes(folder: Folder) -> None:
     folder.put(data__py=data, train__py=train)
     assert folder.found("train.py") == [("train.py", "input/shuffle-fill", 5)]
     folder.put(data__py=data.replace("calls=4)\n", "calls=4).cache()\n"))
-    imported_functions.read_project_file.cache_clear()
+    project_files.read_project_file.cache_clear()
     assert folder.found("train.py") == []
 
 

@@ -14,7 +14,7 @@ from slowtrain.model import Category, Diagnosis, Effect, Evidence, Place, Prescr
 from slowtrain.number_text import format_number
 from slowtrain.script.fixes.models import keras_calls
 from slowtrain.script.locations.edits import recorded_edits
-from slowtrain.script.locations.recorded_sources import python_lines
+from slowtrain.script.locations.own_python_lines import python_lines
 from slowtrain.trace import Trace
 from slowtrain.trace.signals.device import step_bound
 from slowtrain.trace.signals.host import host_work

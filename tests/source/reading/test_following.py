@@ -6,9 +6,8 @@ import ast
 
 import pytest
 
-from slowtrain.script.interpreter.engine import queries
+from slowtrain.script.interpreter.engine import queries, step_loops
 from slowtrain.script.navigation import node_lookup, scope_names
-from slowtrain.script.properties import handwritten_steps
 from slowtrain.script.text import source_file, syntax_tree
 from slowtrain.script.text.source_file import Source
 
@@ -111,12 +110,12 @@ LOOP = "for x in data:\n    step(x)\n    for y in x:\n        look(y)\n    if x:
 
 def test_what_the_loop_of_steps_enters() -> None:
     text = parsed(STEP + OWN + "def look(y):\n    0\ndef rarely():\n    0\n" + LOOP)
-    (steps,) = handwritten_steps.step_loops_of(text)
+    (steps,) = step_loops.step_loops_of(text)
     assert steps.graph
-    assert [made.name for _, made in handwritten_steps.functions_per_turn(text, steps)] == ["look"]
+    assert [made.name for _, made in step_loops.functions_per_turn(text, steps)] == ["look"]
 
 
 def test_a_method_is_entered_where_its_object_is_known() -> None:
     text = parsed(STEP + OWN + OTHER + "other = C()\n" + LOOP)
-    (steps,) = handwritten_steps.step_loops_of(text)
-    assert [ast.unparse(made.body[0]) for _, made in handwritten_steps.functions_per_turn(text, steps)] == ["here"]
+    (steps,) = step_loops.step_loops_of(text)
+    assert [ast.unparse(made.body[0]) for _, made in step_loops.functions_per_turn(text, steps)] == ["here"]

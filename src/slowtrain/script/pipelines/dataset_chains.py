@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from slowtrain.script.navigation import (
     call_index,
     class_members,
-    imported_functions,
     name_bindings,
     node_lookup,
+    project_files,
     scope_names,
     setting_origins,
 )
@@ -199,7 +199,7 @@ def upstream_chain(source: Source, call: ast.Call) -> DatasetChain:
 
 def _imported_operations(source: Source, call: ast.Call) -> tuple[str, ...]:
     """The operations of the data set that ``call``, of a function in another file, returns; () if it is none."""
-    found = imported_functions.imported_function(source, call.func)
+    found = project_files.imported_function(source, call.func)
     plain = found is not None and not found.function.decorator_list
     value = scope_names.single_return(found.function) if found is not None and plain else None
     for _ in range(MAX_LINKS):

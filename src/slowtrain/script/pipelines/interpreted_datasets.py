@@ -12,7 +12,7 @@ from slowtrain.script.interpreter.domain.abstract_values import Value
 from slowtrain.script.interpreter.domain.call_events import Event, Stage
 from slowtrain.script.interpreter.engine import queries, step_loops
 from slowtrain.script.interpreter.engine.interpreter import project_events
-from slowtrain.script.navigation import imported_functions, name_bindings, node_lookup, scope_names
+from slowtrain.script.navigation import name_bindings, node_lookup, project_files, scope_names
 from slowtrain.script.pipelines import dataset_chains
 from slowtrain.script.text.source_file import Source, cache_recent
 
@@ -53,7 +53,7 @@ def datasets_of(source: Source) -> tuple[ConsumedDataset, ...]:
     """The data sets of every ``fit`` and every loop of steps, in any file of the project."""
     return (
         tuple(_find_datasets(source))
-        if dataset_chains.may_make_dataset(source) or imported_functions.may_import_project_files(source)
+        if dataset_chains.may_make_dataset(source) or project_files.may_import_project_files(source)
         else ()
     )
 

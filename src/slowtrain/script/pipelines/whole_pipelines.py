@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from slowtrain.script.interpreter.engine import queries
-from slowtrain.script.navigation import call_index, imported_functions, node_lookup, scope_names, setting_origins
+from slowtrain.script.navigation import call_index, node_lookup, project_files, scope_names, setting_origins
 from slowtrain.script.pipelines import dataset_chains
 from slowtrain.script.properties import repeatable_functions
 from slowtrain.script.text import syntax_tree
@@ -25,7 +25,7 @@ def training_chains(source: Source) -> tuple[dataset_chains.DatasetChain, ...]:
 
 
 def _find_training_chains(source: Source) -> Iterator[dataset_chains.DatasetChain]:
-    if not dataset_chains.may_make_dataset(source) and not imported_functions.may_import_project_files(source):
+    if not dataset_chains.may_make_dataset(source) and not project_files.may_import_project_files(source):
         return
     for call in call_index.index_of(source).called("fit"):
         given = node_lookup.argument_value(call, "x", 0)
@@ -193,7 +193,7 @@ def function_work(source: Source, function: ast.expr, near: ast.AST) -> Work | N
         return max(found, key=lambda one: one.python, default=None)
     start: ast.AST | None = function
     if isinstance(function, (ast.Name, ast.Attribute)):
-        named = imported_functions.named_function(source, function, near)
+        named = project_files.named_function(source, function, near)
         source, start = (named.source, named.function) if named is not None else (source, None)
     if start is None or isinstance(start, ast.Call):
         start = queries.call_method_at(source, function)
@@ -221,7 +221,7 @@ def _called_names(source: Source, start: ast.AST, depth: int) -> list[tuple[str,
         for n in syntax_tree.walk(one)
         if isinstance(n, ast.Call)
     ]
-    for other in [o for one in parts for o in imported_functions.called_imports(source, one)] if depth else ():
+    for other in [o for one in parts for o in project_files.called_imports(source, one)] if depth else ():
         found += _called_names(other.source, other.function, depth - 1)
     return found
 

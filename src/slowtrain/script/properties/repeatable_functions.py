@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from slowtrain.script.navigation import call_index, class_members, imported_functions, node_lookup, scope_names
+from slowtrain.script.navigation import call_index, class_members, node_lookup, project_files, scope_names
 from slowtrain.script.text import syntax_tree
 from slowtrain.script.text.source_file import RANDOM_CALLS, Source
 
@@ -42,7 +42,7 @@ def may_vary_by_call(source: Source, function: ast.AST) -> bool:
                 return node_lookup.called_name(function) not in FIXED_LAYERS
             start = called
         case ast.Name() | ast.Attribute() if not _is_tensorflow_attribute(source, function):
-            found = imported_functions.named_function(source, function)
+            found = project_files.named_function(source, function)
             if found is None:
                 return isinstance(function, ast.Attribute) or _layer_may_vary(source, function)
             if found.source is not source:
@@ -86,7 +86,7 @@ def _is_frozen_model(source: Source, call: ast.Call) -> bool:
     return bool(written) and all(off)
 
 
-def _imported_may_vary(found: imported_functions.ImportedFunction, depth: int = 3) -> bool:
+def _imported_may_vary(found: project_files.ImportedFunction, depth: int = 3) -> bool:
     parts = found.source.called(found.function)
     return any(has_varying_result(found.source, n, depth) for n in parts) or _reads_variable(
         found.source, found.function
@@ -132,7 +132,7 @@ def _is_deterministic_call(source: Source, call: ast.Call, function: ast.AST, de
     if imported is not None or first in imported_names(source):
         if scope_names.resolved_name(source, call.func).startswith(DETERMINISTIC_LIBRARIES):
             return True
-        other = imported_functions.imported_function(source, call.func) if depth else None
+        other = project_files.imported_function(source, call.func) if depth else None
         return other is not None and not _imported_may_vary(other, depth - 1)
     inner = scope_names.bound_names(scope_names.scope_body(function)) | set(scope_names.parameter_names(function))
     if first in inner or "." not in name:
@@ -234,7 +234,7 @@ def may_run_in_parallel(source: Source, function: ast.expr, near: ast.AST) -> bo
     """Whether several calls of ``function`` may run at the same time: no state passes from one to the next."""
     start: ast.AST = function
     if isinstance(function, (ast.Name, ast.Attribute)):
-        found = imported_functions.named_function(source, function, near)
+        found = project_files.named_function(source, function, near)
         if found is None:
             return True  # a layer, or a function of TensorFlow or another library
         source, start = found.source, found.function

@@ -151,6 +151,27 @@ def test_number_formats(name: str) -> None:
     assert given(script).dtype == expected
 
 
+PROMOTED = [
+    "x * i", "x * b", "x * 0.5", "i * 2", "i * 0.5", "i / 2", "b + b", "b / 255.0", "i * b", "x + np.zeros(3)",
+    "np.sqrt(i)", "np.exp(x)", "i.mean()", "x.mean()", "i.std()", "np.isnan(x)", "np.array([1, 2])",
+    "np.array([1, 2.5])", "np.array([True, False])", "np.full(3, 7)", "np.full(3, 0.5)", "np.column_stack([x, x])",
+    "np.zeros(3, 'f4')", "np.zeros(3, float)", "x.astype('f8')", "np.random.default_rng(0).poisson(2, 3)",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("expression", PROMOTED)
+def test_dtypes_are_those_that_numpy_gives(expression: str) -> None:
+    makers = {"x": "np.zeros(3, np.float32)", "i": "np.arange(3)", "b": "np.zeros(3, np.uint8)"}
+    names = {name: eval(maker, {"np": np}) for name, maker in makers.items()}
+    script = "".join(f"{name} = {maker}\n" for name, maker in makers.items())
+    assert given(f"{script}ask({expression})").dtype == eval(expression, {"np": np, **names}).dtype.name
+
+
+def test_an_array_that_is_changed_in_place_keeps_its_dtype() -> None:
+    assert given("x = np.zeros(3, np.float32)\nx += np.ones(3)\nask(x)").dtype == "float32"
+    assert given("x = np.zeros(3, np.float32)\nx = x + np.ones(3)\nask(x)").dtype == "float64"
+
+
 AXES = [
     "x.mean(axis=1)", "x.std(axis=0, keepdims=True)", "x.sum()", "np.max(x, axis=-1)", "np.sum(x, axis=(0, 2))",
     "np.argmax(x, axis=2)", "np.linalg.norm(x, axis=0)", "np.expand_dims(x, 0)", "np.expand_dims(x, axis=-1)",

@@ -51,8 +51,9 @@ def single_precision_edits(source: Source) -> tuple[Edit, ...]:
             break
         recast |= set(arrays)
         casts += [one for value, holder in arrays.items() for one in _cast_edits(source, value, holder)]
+    known = frozenset(recast)
     for node, holder in handed_over:
-        if node not in recast and _is_boundary(source, holder) and _format_at(source, node, frozenset(recast)) is None:
+        if node not in known and _is_boundary(source, holder) and _format_at(source, node, known) is None:
             return ()
     return (*(edits.replace_node(source, node, text) for node, text in named.items()), *casts)
 

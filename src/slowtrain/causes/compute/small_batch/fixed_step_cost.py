@@ -12,7 +12,8 @@ from slowtrain.causes.compute.small_batch.larger_batch_cure import batch_places,
 from slowtrain.columns.arrays import median_value, quantile
 from slowtrain.model import Category, Evidence, Place, Prescription
 from slowtrain.number_text import format_number
-from slowtrain.script.locations.recorded_sources import handmade_input, python_lines
+from slowtrain.script.locations.own_python_lines import python_lines
+from slowtrain.script.locations.recorded_sources import handmade_input
 from slowtrain.trace import Trace
 from slowtrain.trace.signals.device import batch_curve, op_work
 from slowtrain.whatif import Remedy

@@ -9,7 +9,7 @@ from slowtrain.script.interpreter.domain.abstract_values import NOT_KNOWN, Value
 from slowtrain.script.interpreter.domain.call_events import Event, Loop
 from slowtrain.script.interpreter.engine import interpreter, step_loops
 from slowtrain.script.lint_rules import keras_names
-from slowtrain.script.navigation import class_members, imported_functions, name_bindings, node_lookup
+from slowtrain.script.navigation import class_members, name_bindings, node_lookup, project_files
 from slowtrain.script.text import syntax_tree
 from slowtrain.script.text.source_file import Source
 
@@ -52,7 +52,7 @@ def weight_loops(source: Source) -> Iterator[ast.expr]:
 def augmenting_calls(source: Source) -> Iterator[ast.Call]:
     """Calls that augment each batch op by op before the step, with TensorFlow's ops or random layers; one per loop."""
     own = "image" in source.words or not source.words.isdisjoint(keras_names.RANDOM_LAYERS)
-    if not own and not imported_functions.may_import_project_files(source):
+    if not own and not project_files.may_import_project_files(source):
         return
     ops: dict[tuple[int, ast.Call], set[ast.AST]] = {}
     layers: list[tuple[int, ast.Call]] = []

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from slowtrain.causes import MIN_SYMPTOM_SHARE, Cause
 from slowtrain.model import Category, Effect, Evidence, Prescription, Signal
 from slowtrain.number_text import format_number
-from slowtrain.script.locations.recorded_sources import OwnPython, printing_python
+from slowtrain.script.locations.own_python_lines import OwnPython, printing_python
 from slowtrain.trace import Trace
 from slowtrain.whatif import Drop, Remedy
 

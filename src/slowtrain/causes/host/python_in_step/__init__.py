@@ -10,7 +10,8 @@ from slowtrain.model import Category, Effect, Evidence, Place, Prescription, Sig
 from slowtrain.number_text import format_number
 from slowtrain.script.interpreter.engine import step_loops
 from slowtrain.script.locations.edits import input_edits
-from slowtrain.script.locations.recorded_sources import OwnPython, is_interpreted, own_python
+from slowtrain.script.locations.own_python_lines import OwnPython, own_python
+from slowtrain.script.locations.recorded_sources import is_interpreted
 from slowtrain.trace import Trace
 from slowtrain.whatif import Drop, Remedy
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from slowtrain.causes.input.python_input import sample_loops
-from slowtrain.script.interpreter.engine import queries
+from slowtrain.script.interpreter.engine import queries, step_loops
 from slowtrain.script.navigation import (
     call_arguments,
     call_index,
@@ -17,7 +17,6 @@ from slowtrain.script.navigation import (
     scope_names,
 )
 from slowtrain.script.pipelines import dataset_chains, whole_pipelines
-from slowtrain.script.properties import handwritten_steps
 from slowtrain.script.text.source_file import Source
 
 PASSING_FUNCTIONS = frozenset(
@@ -62,7 +61,7 @@ def input_functions(source: Source) -> Iterator[InputFunction]:
         given = node_lookup.argument_value(call, "x", 0) or node_lookup.argument_value(call, "generator")
         if given is not None and node_lookup.argument_value(call, "workers") is None:
             yield from _iterated_functions(source, given, call)
-    for steps in handwritten_steps.step_loops_of(source):
+    for steps in step_loops.step_loops_of(source):
         if isinstance(steps.loop, ast.For):
             yield from _iterated_functions(source, steps.loop.iter, steps.loop)
     yield from _sequence_functions(source)

@@ -9,7 +9,7 @@ from slowtrain.model import Effect, Prescription, Spot
 from slowtrain.script.fixes.input import dataset_edits
 from slowtrain.script.interpreter.domain.call_events import Stage
 from slowtrain.script.lint_rules import dataset_stages, spots
-from slowtrain.script.navigation import call_index, imported_functions, node_lookup
+from slowtrain.script.navigation import call_index, node_lookup, project_files
 from slowtrain.script.pipelines import dataset_chains, element_sizes, interpreted_datasets, whole_pipelines
 from slowtrain.script.properties import repeatable_functions
 from slowtrain.script.text import edits
@@ -45,7 +45,7 @@ def sequential_calls(source: Source) -> Iterator[Spot]:
 
 def _element_maps(source: Source) -> Iterable[ast.Call]:
     """Calls of ``map`` on single elements, without parallel calls, of data sets that are not visibly small."""
-    if not dataset_chains.may_make_dataset(source) and not imported_functions.may_import_project_files(source):
+    if not dataset_chains.may_make_dataset(source) and not project_files.may_import_project_files(source):
         return
     for call in call_index.index_of(source).called("map"):
         if not dataset_chains.is_operation(call) or not call.args or not dataset_edits.is_sequential_map(source, call):

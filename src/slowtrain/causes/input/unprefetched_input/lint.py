@@ -8,10 +8,10 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from slowtrain.model import Effect, Prescription, Spot
 from slowtrain.script.fixes.input import background_batches, dataset_edits
+from slowtrain.script.interpreter.engine import step_loops
 from slowtrain.script.lint_rules import dataset_stages, spots
 from slowtrain.script.navigation import name_bindings, node_lookup, scope_names
 from slowtrain.script.pipelines import dataset_chains, element_sizes, interpreted_datasets, whole_pipelines
-from slowtrain.script.properties import handwritten_steps
 from slowtrain.script.text import edits, syntax_tree
 from slowtrain.script.text.source_file import FILE_READERS, Source
 
@@ -71,7 +71,7 @@ def unprefetched_datasets(source: Source) -> Iterator[Spot]:
 
 def blocking_reads(source: Source) -> Iterator[Spot]:
     """Find training loops that wait for a file or server in each iteration, without prefetching."""
-    for steps in handwritten_steps.step_loops_of(source):
+    for steps in step_loops.step_loops_of(source):
         over = steps.loop.iter if isinstance(steps.loop, ast.For) else None
         if isinstance(over, ast.Call) and node_lookup.called_name(over) in ("enumerate", "tqdm") and over.args:
             over = over.args[0]
@@ -111,9 +111,9 @@ def _opens_per_batch(source: Source, opened: list[ast.Call], made: ast.FunctionD
     return any(node_lookup.enclosing_function(source, c) in reached for c in opened)
 
 
-def _hdf5_row_reads(source: Source, steps: handwritten_steps.StepLoop) -> Iterator[ast.expr]:
+def _hdf5_row_reads(source: Source, steps: step_loops.StepLoop) -> Iterator[ast.expr]:
     """Yield rows of an HDF5 data set that the loop reads for a step."""
-    for node in syntax_tree.nodes_inside(handwritten_steps.statements_per_turn(steps.loop), ast.Subscript):
+    for node in syntax_tree.nodes_inside(step_loops.statements_per_turn(steps.loop), ast.Subscript):
         match node:
             case ast.Subscript(ctx=ast.Load(), value=ast.Name() as name) if _is_hdf5_dataset(source, name):
                 yield node

@@ -23,7 +23,6 @@ from slowtrain.script.navigation import (
     node_lookup,
     scope_names,
 )
-from slowtrain.script.properties import handwritten_steps
 from slowtrain.script.text import syntax_tree
 from slowtrain.script.text.source_file import Source
 
@@ -49,7 +48,7 @@ class _Block:
 
 def find_in_loop_statements(source: Source) -> Iterator[kept_in_loops.KeptPlace]:
     """Growing arrays and lists in the loop itself, and in functions that it calls in every iteration."""
-    for steps in handwritten_steps.step_loops_of(source):
+    for steps in step_loops.step_loops_of(source):
         if queries.has_few_turns(source, steps.loop):
             continue
         for block in _statement_blocks(source, steps):
@@ -118,17 +117,17 @@ def _is_only_appended_to(source: Source, owner: ast.expr | None) -> bool:
     )
 
 
-def _statement_blocks(source: Source, steps: handwritten_steps.StepLoop) -> Iterator[_Block]:
+def _statement_blocks(source: Source, steps: step_loops.StepLoop) -> Iterator[_Block]:
     tensors = _reduced_outputs(source, steps) if steps.graph else frozenset[str]()
-    yield _Block(list(handwritten_steps.statements_per_turn(steps.loop)), tensors)
-    for call, function in handwritten_steps.functions_per_turn(source, steps):
+    yield _Block(list(step_loops.statements_per_turn(steps.loop)), tensors)
+    for call, function in step_loops.functions_per_turn(source, steps):
         given = {
             name: call_arguments.argument_in(function, call, name) for name in scope_names.parameter_names(function)
         }
         names = frozenset(
             n for n, value in given.items() if value is not None and _contains_tensor(source, value, tensors)
         )
-        yield _Block(list(handwritten_steps.statements_per_turn(function)), names)
+        yield _Block(list(step_loops.statements_per_turn(function)), names)
 
 
 def _contains_tensor(source: Source, value: ast.expr, tensors: frozenset[str]) -> bool:
@@ -145,7 +144,7 @@ def _contains_tensor(source: Source, value: ast.expr, tensors: frozenset[str]) -
     return False
 
 
-def _reduced_outputs(source: Source, steps: handwritten_steps.StepLoop) -> frozenset[str]:
+def _reduced_outputs(source: Source, steps: step_loops.StepLoop) -> frozenset[str]:
     """Names that the step's results get, of values that the step itself reduces: more than one number."""
     function = node_lookup.function_named(source, node_lookup.called_name(steps.call))
     if function is None:

@@ -9,9 +9,8 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from slowtrain.script.interpreter.engine import queries
+from slowtrain.script.interpreter.engine import queries, step_loops
 from slowtrain.script.navigation import call_index, name_bindings, node_lookup, scope_names
-from slowtrain.script.properties import handwritten_steps
 from slowtrain.script.text import syntax_tree
 from slowtrain.script.text.source_file import Source
 
@@ -29,11 +28,11 @@ class KeptPlace:
 
 def find_kept_gradients(source: Source) -> Iterator[KeptPlace]:
     """``history.append(grads)`` in every iteration, if ``grads`` are all gradients of the step."""
-    for steps in handwritten_steps.step_loops_of(source):
+    for steps in step_loops.step_loops_of(source):
         names = (
             _gradient_names(source, steps) if steps.graph and not queries.has_few_turns(source, steps.loop) else set()
         )
-        for one in handwritten_steps.statements_per_turn(steps.loop) if names else ():
+        for one in step_loops.statements_per_turn(steps.loop) if names else ():
             call = one.value if isinstance(one, ast.Expr) else None
             if not isinstance(call, ast.Call) or node_lookup.called_name(call) != "append" or len(call.args) != 1:
                 continue
@@ -70,7 +69,7 @@ def _values_run_in_session(loop: ast.AST, run: ast.Call) -> Iterator[ast.expr]:
             yield one.value
 
 
-def _gradient_names(source: Source, steps: handwritten_steps.StepLoop) -> set[str]:
+def _gradient_names(source: Source, steps: step_loops.StepLoop) -> set[str]:
     """Names that the loop binds to all gradients that its step returns."""
     function = node_lookup.function_named(source, node_lookup.called_name(steps.call))
     if function is None:
@@ -80,7 +79,7 @@ def _gradient_names(source: Source, steps: handwritten_steps.StepLoop) -> set[st
     return {outer for name, outer in returned_names(source, steps) if name in inner}
 
 
-def returned_names(source: Source, steps: handwritten_steps.StepLoop) -> Iterator[tuple[str, str]]:
+def returned_names(source: Source, steps: step_loops.StepLoop) -> Iterator[tuple[str, str]]:
     """Names that a step's function returns, each with the name that the loop binds to it."""
     function = node_lookup.function_named(source, node_lookup.called_name(steps.call))
     statement = node_lookup.enclosing_statement(source, steps.call)

@@ -11,10 +11,9 @@ from dataclasses import dataclass
 from math import prod
 
 from slowtrain.script.fixes.input import hoisted_conversions
-from slowtrain.script.interpreter.engine import queries
+from slowtrain.script.interpreter.engine import queries, step_loops
 from slowtrain.script.navigation import call_arguments, class_members, node_lookup, scope_names, setting_origins
 from slowtrain.script.pipelines import whole_pipelines
-from slowtrain.script.properties import handwritten_steps
 from slowtrain.script.text.source_file import FUNCTION_NODES, Source
 
 MIN_NUMBERS = 16_384  # numbers, 64 KB: less is converted in some 20 µs
@@ -35,7 +34,7 @@ class NeedlessConversion:
 
 def find_needless_conversions(source: Source) -> Iterator[NeedlessConversion]:
     """Conversions in every step of data that no step changes, and of lists that each step makes."""
-    for steps in handwritten_steps.step_loops_of(source):
+    for steps in step_loops.step_loops_of(source):
         if queries.has_few_turns(source, steps.loop):
             continue
         for call in _conversions_per_iteration(source, steps):
@@ -53,13 +52,10 @@ def find_needless_conversions(source: Source) -> Iterator[NeedlessConversion]:
             yield record
 
 
-def _record_conversions(source: Source, steps: handwritten_steps.StepLoop) -> Iterator[NeedlessConversion]:
+def _record_conversions(source: Source, steps: step_loops.StepLoop) -> Iterator[NeedlessConversion]:
     """``np.array([r["x"] for r in rows])`` of many records in every iteration."""
-    blocks = [list(handwritten_steps.statements_per_turn(steps.loop))]
-    blocks += [
-        list(handwritten_steps.statements_per_turn(made))
-        for _, made in handwritten_steps.functions_per_turn(source, steps)
-    ]
+    blocks = [list(step_loops.statements_per_turn(steps.loop))]
+    blocks += [list(step_loops.statements_per_turn(made)) for _, made in step_loops.functions_per_turn(source, steps)]
     for call in (c for one in blocks for c in whole_pipelines.calls_in(one)):
         inner = call.args[0] if call.args else None
         if scope_names.resolved_name(source, call.func) not in CONVERTING_FUNCTIONS or not isinstance(
@@ -74,14 +70,13 @@ def _record_conversions(source: Source, steps: handwritten_steps.StepLoop) -> It
             )
 
 
-def _conversions_per_iteration(source: Source, steps: handwritten_steps.StepLoop) -> Iterator[ast.Call]:
+def _conversions_per_iteration(source: Source, steps: step_loops.StepLoop) -> Iterator[ast.Call]:
     """Conversions in the loop and in functions of the file that it calls at least once in every iteration."""
     blocks: list[tuple[list[ast.stmt], ast.AST | None]] = [
-        (list(handwritten_steps.statements_per_turn(steps.loop)), steps.loop)
+        (list(step_loops.statements_per_turn(steps.loop)), steps.loop)
     ]
     blocks += [
-        (list(handwritten_steps.statements_per_turn(made)), None)
-        for _, made in handwritten_steps.functions_per_turn(source, steps)
+        (list(step_loops.statements_per_turn(made)), None) for _, made in step_loops.functions_per_turn(source, steps)
     ]
     for statements, loop in blocks:
         for call in whole_pipelines.calls_in(statements):
@@ -93,7 +88,7 @@ def _conversions_per_iteration(source: Source, steps: handwritten_steps.StepLoop
                 yield call
 
 
-def _is_unchanged_in_loop(source: Source, steps: handwritten_steps.StepLoop, given: ast.expr) -> bool:
+def _is_unchanged_in_loop(source: Source, steps: step_loops.StepLoop, given: ast.expr) -> bool:
     """Whether it is an array bound before the loop and not in it, and not known to be small."""
     if isinstance(given, ast.Attribute):
         return class_members.is_self_attribute(given) and _is_made_in_constructor(source, given)

@@ -17,7 +17,6 @@ from slowtrain.script.interpreter.engine.interpreter import file_events
 from slowtrain.script.lint_rules import spots
 from slowtrain.script.navigation import call_index, name_bindings, node_lookup, scope_names
 from slowtrain.script.pipelines import element_sizes, whole_pipelines
-from slowtrain.script.properties import handwritten_steps
 from slowtrain.script.text import syntax_tree
 from slowtrain.script.text.source_file import Source
 
@@ -54,7 +53,7 @@ def needless_conversions(source: Source) -> Iterator[Spot]:
 
 def step_conversions(source: Source) -> Iterator[Spot]:
     """Find conversions in every step, of constant data and of numbers that NumPy has just drawn."""
-    for steps in handwritten_steps.step_loops_of(source):
+    for steps in step_loops.step_loops_of(source):
         for call in _conversion_calls(source, steps):
             made = tuple(hoisted_conversions.convert_before_loop(source, call.lineno))
             name = node_lookup.called_name(call)
@@ -75,8 +74,8 @@ def _is_long_conversion(source: Source, call: ast.Call) -> bool:
     return given.kind == "list" or (known and prod(n or 0 for n in given.shape or ()) >= MIN_COPIED_NUMBERS)
 
 
-def _conversion_calls(source: Source, steps: handwritten_steps.StepLoop) -> Iterator[ast.Call]:
-    for one in handwritten_steps.statements_per_turn(steps.loop):
+def _conversion_calls(source: Source, steps: step_loops.StepLoop) -> Iterator[ast.Call]:
+    for one in step_loops.statements_per_turn(steps.loop):
         for call in whole_pipelines.calls_in([one]):
             known = scope_names.resolved_name(source, call.func) in hoisted_conversions.CONVERSION_FUNCTIONS
             if (
@@ -87,11 +86,11 @@ def _conversion_calls(source: Source, steps: handwritten_steps.StepLoop) -> Iter
                 yield call
 
 
-def _converts_drawn_numbers(source: Source, steps: handwritten_steps.StepLoop, call: ast.Call) -> bool:
+def _converts_drawn_numbers(source: Source, steps: step_loops.StepLoop, call: ast.Call) -> bool:
     """Whether it converts many numbers that NumPy drew in the same iteration."""
     value = call.args[0] if call.args else None
     if isinstance(value, ast.Name):
-        made = [s for s in handwritten_steps.statements_per_turn(steps.loop) if value.id in scope_names.bound_names(s)]
+        made = [s for s in step_loops.statements_per_turn(steps.loop) if value.id in scope_names.bound_names(s)]
         value = made[0].value if len(made) == 1 and isinstance(made[0], ast.Assign) else None
     if isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute) and value.func.attr == "astype":
         value = value.func.value

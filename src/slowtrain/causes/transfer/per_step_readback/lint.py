@@ -16,7 +16,6 @@ from slowtrain.script.interpreter.engine import queries, step_loops
 from slowtrain.script.interpreter.engine.interpreter import file_events
 from slowtrain.script.lint_rules import keras_names, spots
 from slowtrain.script.navigation import call_arguments, node_lookup, scope_names
-from slowtrain.script.properties import handwritten_steps
 from slowtrain.script.text import syntax_tree
 from slowtrain.script.text.source_file import Source
 
@@ -117,29 +116,29 @@ def _weights_text(event: Event) -> str:
 
 def step_readbacks(source: Source) -> Iterator[tuple[ast.stmt, str]]:
     """Find loops and comprehensions over tensors, and reports of values, in each iteration of a training loop."""
-    for steps in handwritten_steps.step_loops_of(source):
+    for steps in step_loops.step_loops_of(source):
         if steps.graph:  # Keras returns Python numbers
             yield from itertools.islice(_loop_readbacks(source, steps), 1)
 
 
-def _loop_readbacks(source: Source, steps: handwritten_steps.StepLoop) -> Iterator[tuple[ast.stmt, str]]:
+def _loop_readbacks(source: Source, steps: step_loops.StepLoop) -> Iterator[tuple[ast.stmt, str]]:
     """Find readbacks in a loop, then in functions that it calls: also copies of weights through NumPy."""
-    nested = handwritten_steps.has_outer_loop(source, steps)
-    for one in handwritten_steps.statements_per_turn(steps.loop):
+    nested = step_loops.has_outer_loop(source, steps)
+    for one in step_loops.statements_per_turn(steps.loop):
         says = _iterated_readback(one, steps.results) or (_report_readback(one, steps.results) if nested else None)
         if says is not None:
             yield one, says
     many = not queries.has_few_turns(source, steps.loop)
-    for call, function in handwritten_steps.functions_per_turn(source, steps):
+    for call, function in step_loops.functions_per_turn(source, steps):
         given = {
             name: call_arguments.argument_in(function, call, name) for name in scope_names.parameter_names(function)
         }
         names = frozenset(k for k, v in given.items() if isinstance(v, ast.Name) and v.id in steps.results)
-        for one in handwritten_steps.statements_per_turn(function):
+        for one in step_loops.statements_per_turn(function):
             says = _iterated_readback(one, names) if names else None
             if says is not None or (many and _copies_weights(function, one)):
                 yield one, says or WEIGHT_COPY_TEXT
-    for one in handwritten_steps.statements_per_turn(steps.loop) if many else ():
+    for one in step_loops.statements_per_turn(steps.loop) if many else ():
         if _copies_weights(steps.loop, one):
             yield one, WEIGHT_COPY_TEXT
 
@@ -148,7 +147,7 @@ def _copies_weights(block: ast.For | ast.While | ast.FunctionDef, one: ast.stmt)
     """Whether it is ``set_weights`` with the result of ``get_weights`` in the same iteration."""
     if isinstance(one, (ast.For, ast.While)) or "set_weights" not in _called_names([one]):
         return False
-    return "get_weights" in _called_names(handwritten_steps.statements_per_turn(block))
+    return "get_weights" in _called_names(step_loops.statements_per_turn(block))
 
 
 def _called_names(parts: Iterable[ast.stmt]) -> set[str]:

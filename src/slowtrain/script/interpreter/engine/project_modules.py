@@ -15,9 +15,9 @@ from slowtrain.script.interpreter.domain.abstract_values import CallArgs, Value,
 from slowtrain.script.interpreter.domain.run_context import BudgetSpent, RunContext, Scope
 from slowtrain.script.interpreter.engine import statement_rules
 from slowtrain.script.interpreter.library import user_callbacks
-from slowtrain.script.navigation import call_index, imported_functions, project_files
+from slowtrain.script.navigation import call_index, project_files
 from slowtrain.script.text import syntax_tree
-from slowtrain.script.text.source_file import Source
+from slowtrain.script.text.source_file import Source, cache_recent
 
 # A file that trains, or makes the data for it, has at least one of these calls.
 TRAINING_CALLS = (
@@ -106,9 +106,14 @@ def _called_names(function: ast.AST) -> set[str]:
     return methods | {one.id for one in called if isinstance(one, ast.Name)}
 
 
+@cache_recent(4)
+def _plain_lines(source: Source) -> list[str]:
+    return source.plain.split("\n")
+
+
 def _mentions_training(source: Source, functions: Iterable[ast.AST]) -> bool:
     """Whether the text of one of these functions trains or makes data sets."""
-    lines = source.plain.split("\n")
+    lines = _plain_lines(source)
     spans = ((getattr(one, "lineno", 1) - 1, getattr(one, "end_lineno", 0)) for one in functions)
     texts = ("\n".join(lines[first:last]) for first, last in spans)
     return any(word in text for text in texts for word in (*TRAINING_CALLS, *DATASET_MAKERS))
@@ -170,7 +175,7 @@ def imported_value(machine: RunContext, written: str) -> Value | None:
     """The value of ``Agent`` or ``agents.Agent`` if another file of the project binds it."""
     key = machine.source, written
     if key not in machine.origins:
-        found = imported_functions.name_origin(*key)
+        found = project_files.name_origin(*key)
         scope = _imported_scope(machine, found[0]) if found is not None else None
         machine.origins[key] = (scope, found[1]) if scope is not None and found is not None else None
     origin = machine.origins[key]
