@@ -51,10 +51,10 @@ def sample_generators(source: Source) -> tuple[list[Spot], list[Spot]]:
     """
     cut: dict[ast.Call, Spot] = {}
     made: dict[ast.Call, Spot] = {}
-    for call in call_index.index_of(source).called("from_generator"):
-        says = _cutting_text(source, call)
-        if says is not None:
-            cut[call] = _generator_spot(source, call, says)
+    for written in call_index.index_of(source).called("from_generator"):
+        text = _cutting_text(source, written)
+        if text is not None:
+            cut[written] = _generator_spot(source, written, text)
     mapped = any(word in source.text for word in FILE_MAPPING_WORDS)
     for one in interpreted_datasets.datasets_of(source) if "from_generator" in source.text and not mapped else ():
         first = interpreted_datasets.stage_call(source, one.stages[0])
