@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING, Any
 
 from slowtrain.errors import InputError
-from slowtrain.lint import cause_selection, ignore_comments
+from slowtrain.lint import cause_selection, ignore_comments, training_extent
 from slowtrain.lint.inputs import documents, lint_settings, notebooks
 from slowtrain.lint.inputs.documents import Document, UnreadableFileError
 from slowtrain.lint.inputs.lint_settings import LintSettings
@@ -106,7 +106,9 @@ def _document_result(document: Document, asked: Iterable[Cause[Any]], active: Co
     for cause in asked:
         titles[cause.id] = cause.title
         try:
-            spots += [(cause.id, spot) for spot in dict.fromkeys(cause.spot(document.source))]
+            found = dict.fromkeys(cause.spot(document.source))
+            if found and training_extent.is_worth_an_edit(document.source, cause.id):
+                spots += [(cause.id, spot) for spot in found]
         except RecursionError:
             errors.append(FileError(file, f"is nested too deeply to look for {cause.id}"))
         except SyntaxError:  # in the file, which this cause was the first to parse

@@ -1,0 +1,105 @@
+"""How much a file trains, as far as its text shows, and whether that is enough for a finding about speed."""
+
+from __future__ import annotations
+
+import ast
+import os
+import re
+from collections.abc import Iterator
+from math import prod
+
+from slowtrain.script.evaluators import setting_origins
+from slowtrain.script.interpreter.domain.call_events import Event
+from slowtrain.script.interpreter.engine import interpreter, step_loops
+from slowtrain.script.lint_rules.compute import recurrent_layers
+from slowtrain.script.navigation import call_index, node_lookup
+from slowtrain.script.text import syntax_tree
+from slowtrain.script.text.source_file import Source
+
+MAX_WRITTEN_ROWS = 100  # samples that are written in the script itself: an example, trained in a few seconds
+# What they say matters whatever the length of the run: a loss that is no number, the start, a setup that does not work.
+FAMILIES_AT_ANY_EXTENT = frozenset({"numerics", "startup", "machine"})
+FIT_EVENTS = frozenset({".fit", ".fit_generator"})
+# These train as well, but no text says how many steps.
+UNCOUNTED_TRAINING = frozenset(
+    "Session InteractiveSession MonitoredTrainingSession Estimator search value_and_grad".split()
+)
+ARRAY_FUNCTIONS = frozenset("array asarray constant convert_to_tensor".split())
+_TEST_NAME = re.compile(r"(?:^|[/\\])(?:test_[^/\\]*|[^/\\]*_test|conftest)\.py$")
+
+
+def is_worth_an_edit(source: Source, cause: str) -> bool:
+    """Whether a finding of this cause can save a person's time: the file trains long enough, and is no test."""
+    if cause.partition("/")[0] in FAMILIES_AT_ANY_EXTENT:
+        return True
+    if is_test_file(source):
+        return False
+    steps = visible_training_steps(source)
+    return (steps is None or steps >= step_loops.MIN_LOOP_TURNS) and not trains_on_written_rows(source)
+
+
+def is_test_file(source: Source) -> bool:
+    """Whether the file's name is one that pytest or unittest collects, and it defines a test."""
+    if _TEST_NAME.search(source.file.replace(os.sep, "/")) is None:
+        return False
+    return any(
+        getattr(one, "name", "").lower().startswith("test") or getattr(one, "name", "").endswith("Test")
+        for kind in (ast.FunctionDef, ast.ClassDef)
+        for one in call_index.nodes_of_kind(source, kind)
+    )
+
+
+def visible_training_steps(source: Source) -> int | None:
+    """The most steps that a run of the file takes; None if the text does not say it, or if other files train."""
+    if not source.words.isdisjoint(UNCOUNTED_TRAINING):
+        return None
+    counts = list(_step_counts(source))
+    return sum(n for n in counts if n is not None) if counts and None not in counts else None
+
+
+def _step_counts(source: Source) -> Iterator[int | None]:
+    """The steps of each call that trains."""
+    for event in interpreter.project_events(source):
+        if event.name in FIT_EVENTS:
+            yield _known_product(_repetitions(event), _epochs(event), recurrent_layers.fit_epoch_steps(event))
+    for event in step_loops.step_events(source):
+        yield _repetitions(event)
+
+
+def _epochs(event: Event) -> int | None:
+    given = event.given
+    if not {"epochs", "nb_epoch"} & set(given.keywords) and len(given.args) <= 2:
+        return 1
+    known = given.get("epochs", 3 if event.name == ".fit" else 2).known
+    return known if isinstance(known, int) else None
+
+
+def _repetitions(event: Event) -> int | None:
+    """The turns of all loops around a call; None if they are unknown, or if another file may make the call."""
+    outermost, file = (event.path[0], event.files[0]) if event.path else (event.node, event.source)
+    if node_lookup.enclosing_function(file, outermost) is not None:
+        return None
+    return _known_product(*(loop.turns for loop in event.loops))
+
+
+def _known_product(*factors: int | None) -> int | None:
+    known = [n for n in factors if n is not None]
+    return prod(known) if len(known) == len(factors) else None
+
+
+def trains_on_written_rows(source: Source) -> bool:
+    """Whether the data of every ``fit`` is a short list of numbers in the script's own text."""
+    fits = [e for e in interpreter.project_events(source) if e.name in FIT_EVENTS]
+    if not fits or step_loops.step_events(source) or not source.words.isdisjoint(UNCOUNTED_TRAINING):
+        return False
+    given = [node_lookup.argument_value(e.node, "x", 0) if isinstance(e.node, ast.Call) else None for e in fits]
+    return all(one is not None and _is_written_array(event.source, one) for event, one in zip(fits, given, strict=True))
+
+
+def _is_written_array(source: Source, node: ast.expr) -> bool:
+    made = setting_origins.written_value(source, node)
+    if isinstance(made, ast.Call) and node_lookup.called_name(made) in ARRAY_FUNCTIONS and made.args:
+        made = setting_origins.written_value(source, made.args[0])
+    if not isinstance(made, ast.List) or not 0 < len(made.elts) <= MAX_WRITTEN_ROWS:
+        return False
+    return not any(isinstance(n, (ast.Call, ast.Name, ast.Starred, ast.comprehension)) for n in syntax_tree.walk(made))
