@@ -106,9 +106,11 @@ def _document_result(document: Document, asked: Iterable[Cause[Any]], active: Co
     for cause in asked:
         titles[cause.id] = cause.title
         try:
-            found = dict.fromkeys(cause.spot(document.source))
-            if found and training_extent.is_worth_an_edit(document.source, cause.id):
-                spots += [(cause.id, spot) for spot in found]
+            spots += [
+                (cause.id, spot)
+                for spot in dict.fromkeys(cause.spot(document.source))
+                if training_extent.is_worth_an_edit(document.source, cause.id, spot)
+            ]
         except RecursionError:
             errors.append(FileError(file, f"is nested too deeply to look for {cause.id}"))
         except SyntaxError:  # in the file, which this cause was the first to parse

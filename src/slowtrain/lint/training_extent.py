@@ -8,14 +8,16 @@ import re
 from collections.abc import Iterator
 from math import prod
 
+from slowtrain.model import Spot
 from slowtrain.script.evaluators import setting_origins
-from slowtrain.script.interpreter.domain.call_events import Event
+from slowtrain.script.interpreter.domain.call_events import Event, Loop
 from slowtrain.script.interpreter.engine import interpreter, step_loops
 from slowtrain.script.lint_rules.compute import recurrent_layers
 from slowtrain.script.navigation import call_index, node_lookup
 from slowtrain.script.text import syntax_tree
 from slowtrain.script.text.source_file import Source
 
+MIN_ELEMENTS = 10  # of an input that nothing here trains on: fewer are shown or predicted once
 MAX_WRITTEN_ROWS = 100  # samples that are written in the script itself: an example, trained in a few seconds
 # What they say matters whatever the length of the run: a loss that is no number, the start, a setup that does not work.
 FAMILIES_AT_ANY_EXTENT = frozenset({"numerics", "startup", "machine"})
@@ -28,14 +30,17 @@ ARRAY_FUNCTIONS = frozenset("array asarray constant convert_to_tensor".split())
 _TEST_NAME = re.compile(r"(?:^|[/\\])(?:test_[^/\\]*|[^/\\]*_test|conftest)\.py$")
 
 
-def is_worth_an_edit(source: Source, cause: str) -> bool:
-    """Whether a finding of this cause can save a person's time: the file trains long enough, and is no test."""
+def is_worth_an_edit(source: Source, cause: str, spot: Spot) -> bool:
+    """Whether a finding can save a person's time: the file trains long enough, and is no test."""
     if cause.partition("/")[0] in FAMILIES_AT_ANY_EXTENT:
         return True
-    if is_test_file(source):
+    if is_test_file(source) or trains_on_written_rows(source):
         return False
-    steps = visible_training_steps(source)
-    return (steps is None or steps >= step_loops.MIN_LOOP_TURNS) and not trains_on_written_rows(source)
+    counts = list(_step_counts(source))
+    if not counts and _makes_few_elements(source, spot):
+        return False
+    steps = _known_sum(counts)
+    return steps is None or steps >= step_loops.MIN_LOOP_TURNS
 
 
 def is_test_file(source: Source) -> bool:
@@ -49,25 +54,26 @@ def is_test_file(source: Source) -> bool:
     )
 
 
-def visible_training_steps(source: Source) -> int | None:
-    """The most steps that a run of the file takes; None if the text does not say it, or if other files train."""
-    if not source.words.isdisjoint(UNCOUNTED_TRAINING):
-        return None
-    counts = list(_step_counts(source))
-    return sum(n for n in counts if n is not None) if counts and None not in counts else None
-
-
 def _step_counts(source: Source) -> Iterator[int | None]:
-    """The steps of each call that trains."""
-    for event in interpreter.project_events(source):
-        if event.name in FIT_EVENTS:
-            yield _known_product(_repetitions(event), _epochs(event), recurrent_layers.fit_epoch_steps(event))
+    """The most steps that each call that trains takes in a run; None for a number that the text does not say."""
+    if not source.words.isdisjoint(UNCOUNTED_TRAINING):
+        yield None
+    for event in _fits(source):
+        yield _known_product(_repetitions(event), _epochs(event), recurrent_layers.fit_epoch_steps(event))
     for event in step_loops.step_events(source):
         yield _repetitions(event)
 
 
+def _fits(source: Source) -> list[Event]:
+    """The calls of ``fit`` of a model, by this file and those that it runs."""
+    every = interpreter.project_events(source)
+    return [e for e in every if e.name in FIT_EVENTS and e.on is not None and e.on.kind in ("keras", "object")]
+
+
 def _epochs(event: Event) -> int | None:
     given = event.given
+    if isinstance(event.node, ast.Call) and any(k.arg is None for k in event.node.keywords):
+        return None  # fit(x, **options)
     if not {"epochs", "nb_epoch"} & set(given.keywords) and len(given.args) <= 2:
         return 1
     known = given.get("epochs", 3 if event.name == ".fit" else 2).known
@@ -87,9 +93,31 @@ def _known_product(*factors: int | None) -> int | None:
     return prod(known) if len(known) == len(factors) else None
 
 
+def _known_sum(counts: list[int | None]) -> int | None:
+    known = [n for n in counts if n is not None]
+    return sum(known) if known and len(known) == len(counts) else None
+
+
+def _makes_few_elements(source: Source, spot: Spot) -> bool:
+    """Whether the finding's lines are in a generator whose loops say that it makes a handful of elements."""
+    inside = [
+        event
+        for event in interpreter.file_events(source)
+        if event.producer == "generator" and spot.start[0] <= event.node.lineno <= spot.end[0]
+    ]
+    numbers = [_known_product(*(loop.turns for loop in _loops_of_generator(event))) for event in inside]
+    return bool(numbers) and all(n is not None and n < MIN_ELEMENTS for n in numbers)
+
+
+def _loops_of_generator(event: Event) -> list[Loop]:
+    """The loops inside the function that makes the elements."""
+    made = max((i for i, loop in enumerate(event.loops) if isinstance(loop.node, ast.Call)), default=-1)
+    return list(event.loops[made + 1 :])
+
+
 def trains_on_written_rows(source: Source) -> bool:
     """Whether the data of every ``fit`` is a short list of numbers in the script's own text."""
-    fits = [e for e in interpreter.project_events(source) if e.name in FIT_EVENTS]
+    fits = _fits(source)
     if not fits or step_loops.step_events(source) or not source.words.isdisjoint(UNCOUNTED_TRAINING):
         return False
     given = [node_lookup.argument_value(e.node, "x", 0) if isinstance(e.node, ast.Call) else None for e in fits]
