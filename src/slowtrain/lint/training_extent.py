@@ -13,7 +13,7 @@ from slowtrain.script.evaluators import setting_origins
 from slowtrain.script.interpreter.domain.call_events import Event, Loop
 from slowtrain.script.interpreter.engine import interpreter, step_loops
 from slowtrain.script.lint_rules.compute import recurrent_layers
-from slowtrain.script.navigation import call_index, node_lookup
+from slowtrain.script.navigation import call_index, node_lookup, scope_names
 from slowtrain.script.text import syntax_tree
 from slowtrain.script.text.source_file import Source
 
@@ -29,12 +29,16 @@ UNCOUNTED_TRAINING = frozenset(
 ARRAY_FUNCTIONS = frozenset("array asarray constant convert_to_tensor".split())
 _TEST_NAME = re.compile(r"(?:^|[/\\])(?:test_[^/\\]*|[^/\\]*_test|conftest)\.py$")
 
+_TEST_SET_NAME = re.compile(r"(?:^|_)test(?:_|$)|^test(?:set|ds|data)", re.IGNORECASE)
+
 
 def is_worth_an_edit(source: Source, cause: str, spot: Spot) -> bool:
     """Whether a finding can save a person's time: the file trains long enough, and is no test."""
     if cause.partition("/")[0] in FAMILIES_AT_ANY_EXTENT:
         return True
     if is_test_file(source) or trains_on_written_rows(source):
+        return False
+    if cause.startswith("input/") and _makes_test_set(source, spot):
         return False
     counts = list(_step_counts(source))
     if not counts and _makes_few_elements(source, spot):
@@ -113,6 +117,30 @@ def _loops_of_generator(event: Event) -> list[Loop]:
     """The loops inside the function that makes the elements."""
     made = max((i for i, loop in enumerate(event.loops) if isinstance(loop.node, ast.Call)), default=-1)
     return list(event.loops[made + 1 :])
+
+
+def _makes_test_set(source: Source, spot: Spot) -> bool:
+    """Whether the statement makes a data set that is named as a test set, and that no ``fit`` gets.
+
+    A test set is read once, after training.
+    """
+    found = [
+        one
+        for one in call_index.nodes_of_kind(source, ast.Assign)
+        if isinstance(one, ast.Assign) and one.lineno <= spot.start[0] <= (one.end_lineno or one.lineno)
+    ]
+    names = {scope_names.dotted_name(target) for one in found for target in one.targets}
+    if not names or not all(_TEST_SET_NAME.search(name.rpartition(".")[2]) for name in names):
+        return False
+    fits = call_index.index_of(source).called("fit", "fit_generator")
+    given = {
+        scope_names.dotted_name(node) for call in fits for part in _arguments(call) for node in syntax_tree.walk(part)
+    }
+    return not names & given
+
+
+def _arguments(call: ast.Call) -> list[ast.expr]:
+    return [*call.args, *(keyword.value for keyword in call.keywords)]
 
 
 def trains_on_written_rows(source: Source) -> bool:
