@@ -6,6 +6,7 @@ import ast
 import os
 import re
 from collections.abc import Iterator
+from itertools import pairwise
 from math import prod
 
 from slowtrain.model import Spot
@@ -22,6 +23,9 @@ MAX_WRITTEN_ROWS = 100  # samples that are written in the script itself: an exam
 # What they say matters whatever the length of the run: a loss that is no number, the start, a setup that does not work.
 FAMILIES_AT_ANY_EXTENT = frozenset({"numerics", "startup", "machine"})
 FIT_EVENTS = frozenset({".fit", ".fit_generator"})
+# Each of these calls of a model has the same large fixed cost.
+MODEL_CALLS = frozenset({".predict", ".fit", ".fit_generator", ".train_on_batch"})
+CAUSES_OF_CALLS = frozenset({"host/predict-in-loop", "transfer/per-step-readback"})
 # These train as well, but no text says how many steps.
 UNCOUNTED_TRAINING = frozenset(
     "Session InteractiveSession MonitoredTrainingSession Estimator search value_and_grad".split()
@@ -39,6 +43,8 @@ def is_worth_an_edit(source: Source, cause: str, spot: Spot) -> bool:
     if is_test_file(source) or trains_on_written_rows(source):
         return False
     if cause.startswith("input/") and _makes_test_set(source, spot):
+        return False
+    if cause in CAUSES_OF_CALLS and _is_once_per_episode(source, spot):
         return False
     counts = list(_step_counts(source))
     if not counts and _makes_few_elements(source, spot):
@@ -117,6 +123,24 @@ def _loops_of_generator(event: Event) -> list[Loop]:
     """The loops inside the function that makes the elements."""
     made = max((i for i, loop in enumerate(event.loops) if isinstance(loop.node, ast.Call)), default=-1)
     return list(event.loops[made + 1 :])
+
+
+def _is_once_per_episode(source: Source, spot: Spot) -> bool:
+    """Whether a ``while`` loop beside the finding's lines, in each turn of their loop, calls models in each of its own.
+
+    An episode's many steps take the time, not what is done once after them.
+    """
+    lines = range(spot.start[0], spot.end[0] + 1)
+    events = [e for e in interpreter.file_events(source) if e.loops and e.on is not None]
+    around = {event.loops[-1].number for event in events if event.node.lineno in lines}
+    with_episode = {
+        outer.number
+        for event in events
+        if event.name in MODEL_CALLS
+        for outer, inner in pairwise(event.loops)
+        if isinstance(inner.node, ast.While) and inner.turns is None
+    }
+    return bool(around) and around <= with_episode
 
 
 def _makes_test_set(source: Source, spot: Spot) -> bool:
