@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from slowtrain.errors import InputError
-from slowtrain.lint import cause_selection, documents, hidden_findings, lint_settings
+from slowtrain.lint import cause_selection, documents, hidden_findings, lint_settings, training_extent
 from slowtrain.lint.documents import Document, UnreadableFileError, is_notebook, open_document
 from slowtrain.lint.lint_settings import LintSettings
 from slowtrain.model import Spot
@@ -96,7 +96,11 @@ def _document_result(document: Document, asked: Iterable[Cause[Any]], active: Co
     for cause in asked:
         titles[cause.id] = cause.title
         try:
-            spots += [(cause.id, spot) for spot in dict.fromkeys(cause.spot(document.source))]
+            spots += [
+                (cause.id, spot)
+                for spot in dict.fromkeys(cause.spot(document.source))
+                if training_extent.is_worth_an_edit(document.source, cause.id, spot)
+            ]
         except RecursionError:
             errors.append(FileError(file, f"is nested too deeply to look for {cause.id}"))
         except SyntaxError:  # in the file, which this cause was the first to parse

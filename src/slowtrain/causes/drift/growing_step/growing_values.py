@@ -16,6 +16,7 @@ from slowtrain.script.navigation import (
     scope_names,
 )
 from slowtrain.script.pipelines import dataset_chains
+from slowtrain.script.text import syntax_tree
 from slowtrain.script.text.source_file import Source
 
 JOINING_FUNCTIONS = ("concat", "concatenate", "append", "vstack", "hstack")
@@ -88,11 +89,27 @@ def _joined_values(source: Source) -> Iterator[tuple[ast.stmt, ast.expr, str]]:
         if not isinstance(holder, ast.Assign):
             continue
         name = _target_name(holder)
-        if not name or name not in _joined_names(call):
+        if not name or name not in _joined_names(call) or _only_collects_numbers(source, holder, call, name):
             continue
         if _grows_in_loop(source, holder, name, queries.MAX_FEW_TURNS) or _grows_in_hook(source, holder, name):
             says = f"{name} gets longer in each iteration of the training loop, which works on all of it"
             yield holder, holder.targets[0], says
+
+
+def _only_collects_numbers(source: Source, holder: ast.Assign, call: ast.Call, name: str) -> bool:
+    """Whether it is ``rewards = np.append(rewards, r)``, and nothing else in the loop reads the numbers.
+
+    Copying some thousand numbers takes less than a call of a model.
+    """
+    if node_lookup.called_name(call) != "append" or node_lookup.argument_value(call, "axis", 2) is not None:
+        return False
+    inside = list(syntax_tree.walk(holder))
+    loops = scope_names.enclosing_loops(source, holder)
+    return not any(
+        isinstance(node, (ast.Name, ast.Attribute)) and scope_names.dotted_name(node) == name and node not in inside
+        for loop in loops[:1]
+        for node in syntax_tree.walk(loop)
+    )
 
 
 def _returned_values(source: Source, call: ast.Call) -> Iterator[tuple[ast.stmt, ast.expr, str]]:

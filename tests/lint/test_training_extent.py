@@ -1,0 +1,162 @@
+"""A finding about speed is reported only if the file trains long enough for it, and each kind has its counterpart."""
+
+from __future__ import annotations
+
+from textwrap import dedent
+
+import pytest
+
+from .linting import PIPELINE, Folder
+
+EAGER_STEPS = """\
+import keras
+
+model = keras.Sequential([keras.layers.Dense(1)])
+model.compile("adam", "mse", run_eagerly=True)
+for batch in range({turns}):
+    model.train_on_batch(x, y)
+"""
+
+
+def _causes(folder: Folder, text: str, name: str = "train.py") -> list[str]:
+    folder.put_bytes(name, dedent(text).encode())
+    return sorted({cause for _, cause, _ in folder.found(name)})
+
+
+@pytest.mark.parametrize(("turns", "found"), [("4", []), ("40", ["host/eager-step"]), ("n", ["host/eager-step"])])
+def test_a_trial_of_a_few_steps(folder: Folder, turns: str, found: list[str]) -> None:
+    assert _causes(folder, EAGER_STEPS.format(turns=turns)) == found
+
+
+def test_a_function_may_be_called_often(folder: Folder) -> None:
+    body = EAGER_STEPS.format(turns="4").replace("\n", "\n    ")
+    assert _causes(folder, f"def run(x, y):\n    {body}\n") == ["host/eager-step"]
+
+
+@pytest.mark.parametrize(
+    ("name", "test", "found"),
+    [
+        ("test_model.py", "def test_fit():\n    pass\n", []),
+        ("test_model.py", "", ["host/eager-step"]),  # it tests a model on data
+        ("model.py", "def test_fit():\n    pass\n", ["host/eager-step"]),
+    ],
+    ids=["tests", "no test in it", "another name"],
+)
+def test_files_of_tests(folder: Folder, name: str, test: str, found: list[str]) -> None:
+    assert _causes(folder, EAGER_STEPS.format(turns="n") + test, name) == found
+
+
+@pytest.mark.parametrize(
+    ("data", "found"),
+    [
+        ("np.array([-40, -10, 0, 8, 15], dtype=float)", []),
+        ("np.load('degrees.npy')", ["host/eager-step"]),
+        ("np.array([row.degrees for row in rows])", ["host/eager-step"]),
+        (f"np.array({list(range(200))})", ["host/eager-step"]),
+    ],
+    ids=["five numbers", "a file", "rows", "two hundred numbers"],
+)
+def test_data_written_in_the_script(folder: Folder, data: str, found: list[str]) -> None:
+    script = f"""\
+        import keras
+        import numpy as np
+
+        degrees = {data}
+        model = keras.Sequential([keras.layers.Dense(1)])
+        model.compile("adam", "mse", run_eagerly=True)
+        model.fit(degrees, degrees * 1.8 + 32, epochs=500)
+        """
+    assert _causes(folder, script) == found
+
+
+SHOWN = """\
+import keras
+import tensorflow as tf
+from PIL import Image
+
+
+def pictures():
+    for name in {names}:
+        yield tf.convert_to_tensor(Image.open(name).resize((160, 160)))
+
+
+model = keras.models.load_model("zoo.keras")
+shown = tf.data.Dataset.from_generator(pictures, output_types=tf.float32).batch(1)
+{use}
+"""
+
+
+@pytest.mark.parametrize(
+    ("names", "use", "found"),
+    [
+        ("['owl.png', 'elk.png', 'emu.png', 'asp.png']", "print(model.predict(shown))", False),
+        ("names", "print(model.predict(shown))", True),
+        ("['owl.png', 'elk.png', 'emu.png', 'asp.png']", "model.compile('adam')\nmodel.fit(shown, epochs=n)", True),
+    ],
+    ids=["four pictures, predicted", "many pictures", "trained on"],
+)
+def test_pictures_that_are_shown_once(folder: Folder, names: str, use: str, found: bool) -> None:
+    assert ("input/python-input" in _causes(folder, SHOWN.format(names=names, use=use))) is found
+
+
+@pytest.mark.parametrize(
+    ("name", "use", "found"),
+    [
+        ("test_ds", "model.evaluate(test_ds)", False),
+        ("test_ds", "model.fit(train_ds, validation_data=test_ds)", True),
+        ("val_ds", "model.evaluate(val_ds)", True),
+        ("latest", "model.evaluate(latest)", True),
+    ],
+)
+def test_a_test_set_is_read_once(folder: Folder, name: str, use: str, found: bool) -> None:
+    first, _ = PIPELINE.split("model.fit")
+    seen = _causes(folder, first.replace("ds = ", f"{name} = ").replace("= ds.", f"= {name}.") + use)
+    assert ("input/sequential-map" in seen) is found
+
+
+COLLECTED = """\
+import keras
+import numpy as np
+
+model = keras.Sequential([keras.layers.Dense(1)])
+model.compile("adam", "mse")
+losses = np.array([])
+for batch in loader:
+    losses = np.append(losses, model.train_on_batch(*batch){axis})
+    {use}
+"""
+
+
+@pytest.mark.parametrize(
+    ("axis", "use", "found"),
+    [("", "pass", []), ("", "print(losses)", ["drift/growing-step"]), (", axis=0", "pass", ["drift/growing-step"])],
+    ids=["a number a step", "read in the loop", "rows"],
+)
+def test_numbers_that_are_collected(folder: Folder, axis: str, use: str, found: list[str]) -> None:
+    assert _causes(folder, COLLECTED.format(axis=axis, use=use)) == found
+
+
+EPISODES = """\
+import keras
+import numpy as np
+
+model = keras.Sequential([keras.layers.Dense(2)])
+model.compile("adam", "mse")
+for episode in range(3000):
+    state, done = env.reset(), False
+    {inner}
+        move = np.argmax(model.predict(state[None, :]))
+        state, reward, done = env.step(move)
+    values = model.predict(memory.sample(32))
+    model.train_on_batch(states, values)
+"""
+
+
+def test_what_is_done_once_after_an_episode(folder: Folder) -> None:
+    folder.put(train__py=EPISODES.format(inner="while not done:"))
+    assert [line for _, _, line in folder.found()] == [9]
+
+
+def test_an_agent_that_acts_once_in_each_turn(folder: Folder) -> None:
+    folder.put(train__py=EPISODES.format(inner="if episode:"))
+    assert [line for _, _, line in folder.found()] == [9, 11]
