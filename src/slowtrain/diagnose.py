@@ -11,7 +11,7 @@ from slowtrain.causes import Cause, all_causes, class_of, general_reason, short_
 from slowtrain.errors import InputError
 from slowtrain.model import Diagnosis, Effect, Evidence, Prescription, Saving, Signal, Unchecked
 from slowtrain.pricing import price_remedies
-from slowtrain.script.locations import source_locations
+from slowtrain.script.locations import source_places
 from slowtrain.script.locations.recorded_sources import recorded_source
 from slowtrain.script.text import edits
 from slowtrain.trace import Trace
@@ -216,7 +216,7 @@ def _diagnose_cause(cause: Cause[Any], trace: Trace) -> Diagnosed | None:
 
 def _with_lint_places(cause: Cause[Any], trace: Trace, evidence: Evidence) -> Evidence:
     """Evidence with the lines from lint after the measured lines."""
-    seen = source_locations.project_places(trace, lambda source: (spot.start[0] for spot in cause.spot(source)))
+    seen = source_places.project_places(trace, lambda source: (spot.start[0] for spot in cause.spot(source)))
     return replace(evidence, where=tuple(dict.fromkeys((*evidence.where, *seen[:MAX_LINT_PLACES]))))
 
 

@@ -26,6 +26,11 @@ from slowtrain.whatif import Remedy
 # Of a step: if a profile shows less of a cause's symptoms, curing it cannot save the tenth that is reported.
 MIN_SYMPTOM_SHARE = 0.05
 
+# A file with training steps contains one of these. A shared value of causes of the step's own Python.
+STEP_WORDS = (
+    "GradientTape", "train_on_batch", "scatter_add", "scatter_nd_add", "scatter_nd_sub", "scatter_sub",
+)  # fmt: skip
+
 SECTIONS = (
     "## What it means",
     "## How it is recognised",

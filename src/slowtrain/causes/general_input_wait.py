@@ -10,7 +10,7 @@ from slowtrain.causes.idle_input_wait import mean_sample
 from slowtrain.columns.input_pipeline import Node, Pipeline
 from slowtrain.model import Category, Effect, Place, Prescription
 from slowtrain.number_text import format_count, format_number
-from slowtrain.script.locations import source_locations
+from slowtrain.script.locations import source_places
 from slowtrain.script.text.source_file import Source
 from slowtrain.trace import Trace
 from slowtrain.trace.signals.host import host_work
@@ -88,7 +88,7 @@ def _worker_processes(trace: Trace) -> AwaitedInput:
         "input/python-input",
         "Worker processes make the batches, and the step waits for them",
         "worker processes make it, in which nothing is recorded, so at most the whole wait can be saved",
-        (*source_locations.project_places(trace, _batch_method_lines), *_fit_place(trace)),
+        (*source_places.project_places(trace, _batch_method_lines), *_fit_place(trace)),
         {"machine_busy_share": busy} if busy is not None else {},
         (Prescription("advice", Effect.EQUIVALENT, advice),),
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from slowtrain.causes.compute.dense_embedding_update import LAZY_OPTIMIZER_CURE, LOOKUP_CURE
+from slowtrain.causes.compute.dense_embedding_update import fix
 from slowtrain.model import Effect, Prescription, Spot
 from slowtrain.script.lint_rules.compute import handwritten_ops as spotted
 from slowtrain.script.lint_rules.steps import interpreted_ops
@@ -30,7 +30,7 @@ def find_spots(source: Source) -> Iterable[Spot]:
     for call, rows in () if whole else interpreted_ops.table_wide_ops(source):
         says = f"{node_lookup.called_name(call)} of all {rows:,} rows, though a step looks up only those of a batch"
         yield Spot(
-            edits.node_start(call), edits.node_end(call), says, Prescription("edit", Effect.EQUIVALENT, LOOKUP_CURE)
+            edits.node_start(call), edits.node_end(call), says, Prescription("edit", Effect.EQUIVALENT, fix.LOOKUP_CURE)
         )
     for norm, (rows, width) in () if penalised else interpreted_ops.penalised_embeddings(source):
         says = f"this op and its gradient read all {rows:,} x {width} numbers of a table in each step"
@@ -44,5 +44,5 @@ def find_spots(source: Source) -> Iterable[Spot]:
             edits.node_start(call),
             edits.node_end(call),
             says,
-            Prescription("edit", Effect.CHANGES_TRAINING, LAZY_OPTIMIZER_CURE),
+            Prescription("edit", Effect.CHANGES_TRAINING, fix.LAZY_OPTIMIZER_CURE),
         )

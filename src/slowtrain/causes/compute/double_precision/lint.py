@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from slowtrain.causes.compute.double_precision import SINGLE_PRECISION_CURE, fix
+from slowtrain.causes.compute.double_precision import fix
 from slowtrain.model import Effect, Prescription, Spot
 from slowtrain.script.lint_rules.compute import numeric_ranges
 from slowtrain.script.lint_rules.steps import interpreted_ops, reached_code
@@ -23,6 +23,6 @@ def find_spots(source: Source) -> Iterable[Spot]:
     calls = tuple(dict.fromkeys(known or interpreted_ops.double_precision_settings(source)))
     changed = fix.single_precision_edits(source) if calls else ()
     for call in calls:
-        cure = Prescription("edit", Effect.CHANGES_TRAINING, SINGLE_PRECISION_CURE, edits=changed)
+        cure = Prescription("edit", Effect.CHANGES_TRAINING, fix.SINGLE_PRECISION_CURE, edits=changed)
         seen = says.get(node_lookup.called_name(call), says[""])
         yield Spot(edits.node_start(call), edits.node_end(call), seen, cure)

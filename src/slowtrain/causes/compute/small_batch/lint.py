@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable
 
-from slowtrain.causes.compute.small_batch.larger_batch_cure import MAX_GOAL_BATCH, WINDOWS_CURE, larger_batch_says
+from slowtrain.causes.compute.small_batch import MAX_GOAL_BATCH, fix
 from slowtrain.model import Effect, Prescription, Spot
 from slowtrain.script.lint_rules.host import fit_calls as spotted
 from slowtrain.script.lint_rules.steps import interpreted_ops
@@ -21,11 +21,11 @@ def find_spots(source: Source) -> Iterable[Spot]:
         if given in seen:
             continue  # several calls use the same number
         seen.add(given)
-        cured = larger_batch_says(goal, more=True) if goal else WINDOWS_CURE
+        cured = fix.larger_batch_says(goal, more=True) if goal else fix.WINDOWS_CURE
         cure = Prescription("edit", Effect.CHANGES_TRAINING, cured, edits=changed)
         yield Spot(edits.node_start(given), edits.node_end(given), says, cure)
     for call, size, rows in () if seen else interpreted_ops.small_batches(source):
-        larger = larger_batch_says(MAX_GOAL_BATCH, more=True)
+        larger = fix.larger_batch_says(MAX_GOAL_BATCH, more=True)
         says = f"each step uses {size} of {rows:,} samples"
         place = (
             call_index.operation_range(call)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable
 
-from slowtrain.causes.host.compile_in_loop import BUILD_ONCE, function_factories, optimizer_reset, repeated_builds
+from slowtrain.causes.host.compile_in_loop import fix, repeated_builds
 from slowtrain.model import Effect, Prescription, Spot
 from slowtrain.script.lint_rules.steps import reached_code
 from slowtrain.script.navigation import call_index, node_lookup
@@ -18,7 +18,7 @@ def find_spots(source: Source) -> Iterable[Spot]:
     builds = [(one, Effect.EXACT) for one in repeated_builds.repeated_compiles(source)]
     builds += [(one, Effect.EQUIVALENT) for one in repeated_builds.repeated_functions(source)]
     for one, effect in builds:
-        yield Spot(one.start, one.end, one.says, Prescription("edit", effect, BUILD_ONCE, edits=one.changed))
+        yield Spot(one.start, one.end, one.says, Prescription("edit", effect, fix.BUILD_ONCE, edits=one.changed))
     for node, says in () if builds else reached_code.repeated_builds(source):
         start, end = (
             call_index.operation_range(node)
@@ -26,7 +26,7 @@ def find_spots(source: Source) -> Iterable[Spot]:
             else (edits.node_start(node), edits.node_end(node))
         )
         if isinstance(node, ast.Call) and node_lookup.called_name(node) == "compile":
-            changed = tuple(optimizer_reset.reset_optimizer(source, node.lineno))
+            changed = tuple(fix.reset_optimizer(source, node.lineno))
         else:
-            changed = tuple(function_factories.remember_function(source, node.lineno))
-        yield Spot(start, end, says, Prescription("edit", Effect.EQUIVALENT, BUILD_ONCE, edits=changed))
+            changed = tuple(fix.remember_function(source, node.lineno))
+        yield Spot(start, end, says, Prescription("edit", Effect.EQUIVALENT, fix.BUILD_ONCE, edits=changed))

@@ -6,7 +6,8 @@ import ast
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from slowtrain.causes.host.compile_in_loop import model_hoisting
+from slowtrain.causes.host.compile_in_loop import MIN_BUILDS
+from slowtrain.causes.host.compile_in_loop.model_hoisting import hoist_model
 from slowtrain.model import Edit
 from slowtrain.script.fixes.loops import hoisted_statements
 from slowtrain.script.interpreter.engine import queries
@@ -14,8 +15,6 @@ from slowtrain.script.lint_rules.host import traced_functions
 from slowtrain.script.navigation import call_index, name_bindings, node_lookup, scope_names, training_calls
 from slowtrain.script.text import edits, syntax_tree
 from slowtrain.script.text.source_file import FUNCTION_NODES, Source
-
-MIN_BUILDS = 3  # training in two stages (frozen, then unfrozen) has to compile twice
 
 
 @dataclass(frozen=True)
@@ -95,9 +94,7 @@ def _factory_call_builds(source: Source, call: ast.Call) -> Iterator[RepeatedBui
             f"{node_lookup.called_name(call)}() creates a new tf.function in each iteration of the loop, which is "
             "traced again"
         )
-        yield RepeatedBuild(
-            edits.node_start(call), edits.node_end(call), says, tuple(model_hoisting.hoist_model(source, call.lineno))
-        )
+        yield RepeatedBuild(edits.node_start(call), edits.node_end(call), says, tuple(hoist_model(source, call.lineno)))
 
 
 def _returns_name(function: ast.AST, name: str) -> bool:

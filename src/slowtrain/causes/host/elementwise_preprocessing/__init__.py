@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,9 +13,8 @@ import numpy as np
 from slowtrain.causes import Cause
 from slowtrain.columns.arrays import Floats
 from slowtrain.columns.spans import Spans
-from slowtrain.model import Effect, Evidence, Place, Prescription, Signal
+from slowtrain.model import Evidence, Place, Signal
 from slowtrain.number_text import format_number
-from slowtrain.script.fixes.loops import vectorised_loops
 from slowtrain.script.locations import call_roles, line_run_counts
 from slowtrain.script.locations.recorded_sources import recorded_source
 from slowtrain.script.text import syntax_tree
@@ -47,7 +46,6 @@ MIN_ARRAY_ITERATION_MS = 0.1  # of a line in one iteration: some fifty NumPy cal
 # hundred 0.5 to 0.9. The less an iteration does, the more is saved, hence the wide range.
 LEFT_SHARE = 0.1
 SPREAD = (0.45, 1.1)  # some loops are hardly quicker over arrays (strings, parsing), most nearly vanish
-VECTORISE = "write the loop over whole NumPy arrays, or save its result and load it"
 # The interpreter's own methods and functions on one number, text or list.
 ELEMENT_FUNCTIONS = frozenset(
     "index count append extend insert remove get split strip lower upper replace join find startswith endswith items "
@@ -92,16 +90,6 @@ class ElementwisePreprocessing(Cause[ElementLoopFinding]):
 
     def remedies(self, trace: Trace, finding: ElementLoopFinding) -> Sequence[Remedy]:
         return [Skip((1 - LEFT_SHARE) * finding.ms, spread=SPREAD)]
-
-    def cures(self, trace: Trace, finding: ElementLoopFinding) -> Iterable[Prescription]:
-        for place in finding.places:
-            source = recorded_source(trace, place.file)
-            found = vectorised_loops.vectorise_loop(source, place.line) if source is not None else None
-            if found is not None:
-                effect = Effect.EXACT if found.exact else Effect.EQUIVALENT
-                yield Prescription("edit", effect, VECTORISE, edits=found.edits)
-                return
-        yield Prescription("edit", Effect.EQUIVALENT, VECTORISE)
 
 
 def _when_text(trace: Trace) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from slowtrain.causes.host.elementwise_preprocessing import VECTORISE
+from slowtrain.causes.host.elementwise_preprocessing import fix
 from slowtrain.model import Effect, Prescription, Spot
 from slowtrain.script.lint_rules.host import element_loops, loops_between_steps
 from slowtrain.script.lint_rules.input import image_generators
@@ -22,7 +22,7 @@ def find_spots(source: Source) -> Iterable[Spot]:
             continue
         says = f"a Python loop does work that NumPy can do for {'all' if turns is None else f'{turns:,}'} elements"
         effect = Effect.EXACT if found is not None and found.exact else Effect.EQUIVALENT
-        cure = Prescription("edit", effect, VECTORISE, edits=found.edits if found is not None else ())
+        cure = Prescription("edit", effect, fix.VECTORISE, edits=found.edits if found is not None else ())
         yield Spot(*element_loops.loop_head(loop), says, cure)
     for call, says in element_loops.single_sample_calls(source):
         cure = Prescription("edit", Effect.EXACT, "call the layer once for all samples, outside the loop")

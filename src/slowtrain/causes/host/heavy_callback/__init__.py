@@ -11,12 +11,9 @@ from slowtrain.causes import Cause
 from slowtrain.columns import intervals
 from slowtrain.columns.arrays import Floats
 from slowtrain.columns.spans import Event, Name, Spans
-from slowtrain.model import Category, Edit, Effect, Evidence, Place, Prescription, Signal
+from slowtrain.model import Category, Evidence, Place, Signal
 from slowtrain.number_text import format_number
-from slowtrain.script.fixes.models import callback_intervals
-from slowtrain.script.lint_rules.host import callback_work as spotted
-from slowtrain.script.locations import source_locations
-from slowtrain.script.locations.edits import recorded_edits
+from slowtrain.script.locations import source_places
 from slowtrain.script.locations.recorded_sources import recorded_source, recorded_sources
 from slowtrain.script.navigation import call_index
 from slowtrain.trace import Trace
@@ -89,20 +86,6 @@ class HookFinding:
     def scope_in(self, trace: Trace) -> str:
         return "step" if self.step_ms and self.step_ms * trace.steps.count >= self.between_ms else "run"
 
-    def cures(self, trace: Trace) -> Iterable[Prescription]:
-        name = self.hooks[0].name
-        kind, _, hook = name.text.partition(".")
-        if kind == "TensorBoard":
-            says = "TensorBoard(histogram_freq=0, write_images=False, write_graph=False)"
-        elif kind in ("ModelCheckpoint", "BackupAndRestore"):
-            says = f"let {kind} save less often (save_freq) or only weights (save_weights_only=True)"
-        elif "batch" in hook:
-            says = f"do the work of {name.text} once an epoch, or every hundredth batch"
-        else:
-            says = f"do the work of {name.text} every few epochs"
-        edits = _lighter_hook_edits(trace, self.places, kind, hook)
-        yield Prescription("edit", Effect.EXACT, says, edits=edits)
-
 
 @dataclass(frozen=True)
 class LoggingFinding:
@@ -135,9 +118,6 @@ class LoggingFinding:
     def scope_in(self, trace: Trace) -> str:
         return "step" if self.step_ms else "run"
 
-    def cures(self, trace: Trace) -> Iterable[Prescription]:
-        yield Prescription("edit", Effect.EXACT, "write summaries every hundredth step, or only the cheap ones")
-
 
 class HeavyCallback(Cause[HookFinding | LoggingFinding]):
     """A callback (logging, histograms, checkpoints, predictions) takes much of the training time."""
@@ -146,16 +126,9 @@ class HeavyCallback(Cause[HookFinding | LoggingFinding]):
     lines_shared_as = "save"
     needs = frozenset({Signal.CALLBACKS, Signal.STEPS})
     words = (
-        *spotted.BATCH_HOOKS,
-        "save_freq",
-        "update_freq",
-        "write_images",
-        "histogram",
-        "savefig",
-        "save",
-        "save_weights",
-        "svd",
-    )
+        "on_train_batch_end", "on_batch_end", "on_train_batch_begin", "on_batch_begin", "save_freq", "update_freq",
+        "write_images", "histogram", "savefig", "save", "save_weights", "svd",
+    )  # fmt: skip
 
     def find(self, trace: Trace) -> HookFinding | LoggingFinding | None:
         hooks = _costly_hooks(trace)
@@ -171,24 +144,6 @@ class HeavyCallback(Cause[HookFinding | LoggingFinding]):
 
     def scope_in(self, trace: Trace, finding: HookFinding | LoggingFinding) -> str:
         return finding.scope_in(trace)
-
-    def cures(self, trace: Trace, finding: HookFinding | LoggingFinding) -> Iterable[Prescription]:
-        return finding.cures(trace)
-
-
-def _lighter_hook_edits(trace: Trace, places: Sequence[Place], kind: str, hook: str) -> tuple[Edit, ...]:
-    """Makes the callback do less: changes the arguments of Keras' own, and adds a condition to the user's."""
-    if kind in ("TensorBoard", *callback_intervals.KERAS_SAVERS):
-        return recorded_edits.first_applicable(
-            trace, places, lambda source, _: callback_intervals.make_callbacks_lighter(source, kind)
-        )
-    if kind == "LambdaCallback":
-        return recorded_edits.first_applicable(
-            trace, places, lambda source, _: callback_intervals.run_lambda_less_often(source)
-        )
-    return recorded_edits.first_applicable(
-        trace, places, lambda source, _: callback_intervals.run_hook_less_often(source, kind, hook)
-    )
 
 
 def _costly_hooks(trace: Trace) -> list[HookCost]:
@@ -275,13 +230,13 @@ def _hook_places(trace: Trace, name: Name) -> tuple[Place, ...]:
     calls = [e.place for e in trace.events_of("loop") if e.name == "fit" and not e.data.get("nested")]
     fits = [p for p in calls if p is not None]
     if name.place is not None:
-        return source_locations.merge_places(_lambda_places(trace, name), (name.place, *fits[:1]))
+        return source_places.merge_places(_lambda_places(trace, name), (name.place, *fits[:1]))
     if not (file and line and name.detail.get("user")):
-        return source_locations.merge_places(_creation_places(trace, name), fits[-1:])
+        return source_places.merge_places(_creation_places(trace, name), fits[-1:])
     own = Place(str(file), int(line))
     within = _called_function_names(trace, own, name)
     hot = [s.place for s in trace.stacks if s.place.file == file and _is_sampled_inside(trace, s.place, within)]
-    return source_locations.merge_places(_lambda_places(trace, name), (own, *hot[:2], *fits[-1:]))
+    return source_places.merge_places(_lambda_places(trace, name), (own, *hot[:2], *fits[-1:]))
 
 
 def _creation_places(trace: Trace, name: Name) -> tuple[Place, ...]:

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import ceil, prod
 
 from slowtrain.causes import Cause
 from slowtrain.columns.input_pipeline import Pipeline, WrittenDataset
 from slowtrain.columns.spans import Event
-from slowtrain.model import Effect, Evidence, Place, Prescription, Signal
+from slowtrain.model import Evidence, Place, Signal
 from slowtrain.number_text import format_number
-from slowtrain.script.fixes.models import keras_calls
 from slowtrain.script.lint_rules.host import epoch_step_counts
-from slowtrain.script.locations.edits import recorded_edits
 from slowtrain.script.locations.recorded_sources import recorded_source
 from slowtrain.script.navigation import call_index, node_lookup
 from slowtrain.script.text import syntax_tree
@@ -26,8 +24,6 @@ from slowtrain.whatif import Remedy, Skip
 
 SAMPLES_SHARE_RANGE = (0.75, 1.05)  # steps of an epoch over samples of the whole set, or of the part for training
 MIN_PASSES = 1.5
-COUNT_BATCHES = "give steps_per_epoch in batches: samples // batch_size"
-REMOVE_REPEAT = "take .repeat(n) out of the data set, or run one epoch"
 MAX_BATCH = 1 << 20
 CHOICE_STAGE = "DirectedInterleave"  # of sample_from_datasets and choose_from_datasets: its first input chooses
 
@@ -84,18 +80,6 @@ class MiscountedSteps(Cause[MiscountFinding]):
             saved += max(one.fit.ms - sum(e.ms for e in once), 0.0) * (1 - 1 / one.passes)
         # The start and end of an epoch are paid either way.
         return [Skip(saved, spread=(0.85, 1.0))]
-
-    def cures(self, trace: Trace, finding: MiscountFinding) -> Iterable[Prescription]:
-        kinds = {m.kind for m in finding.miscounts}
-        if "steps" in kinds:
-            edits = recorded_edits.first_applicable(trace, finding.places, keras_calls.count_steps_in_batches)
-            yield Prescription("edit", Effect.CHANGES_TRAINING, COUNT_BATCHES, edits=edits)
-        if "length" in kinds:
-            length = "let __len__ return the number of batches, ceil(samples / batch_size)"
-            yield Prescription("edit", Effect.CHANGES_TRAINING, length)
-        if "repeat" in kinds:
-            edits = recorded_edits.first_applicable(trace, finding.places, keras_calls.remove_repeat)
-            yield Prescription("edit", Effect.CHANGES_TRAINING, REMOVE_REPEAT, edits=edits)
 
 
 def _miscounted_fits(trace: Trace) -> list[Miscount]:

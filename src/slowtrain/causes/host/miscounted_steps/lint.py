@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from slowtrain.causes.host.miscounted_steps import COUNT_BATCHES, REMOVE_REPEAT
+from slowtrain.causes.host.miscounted_steps import fix
 from slowtrain.model import Effect, Prescription, Spot
 from slowtrain.script.fixes.models import keras_calls
 from slowtrain.script.lint_rules.host import epoch_step_counts, per_step_work
@@ -25,9 +25,9 @@ def find_spots(source: Source) -> Iterable[Spot]:
         yield Spot(edits.node_start(node), edits.node_end(node), says, cure)
     for call, given, says in counted:
         changed = tuple(keras_calls.count_steps_in_batches(source, call.lineno))
-        cure = Prescription("edit", Effect.CHANGES_TRAINING, COUNT_BATCHES, edits=changed)
+        cure = Prescription("edit", Effect.CHANGES_TRAINING, fix.COUNT_BATCHES, edits=changed)
         yield Spot(edits.node_start(given), edits.node_end(given), says, cure)
     for call, says in twice:
         changed = tuple(keras_calls.remove_repeat(source, edits.node_end(call.func)[0]))
-        cure = Prescription("edit", Effect.CHANGES_TRAINING, REMOVE_REPEAT, edits=changed)
+        cure = Prescription("edit", Effect.CHANGES_TRAINING, fix.REMOVE_REPEAT, edits=changed)
         yield Spot(*call_index.operation_range(call), says, cure)

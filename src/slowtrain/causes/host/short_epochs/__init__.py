@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from slowtrain.causes import Cause
-from slowtrain.causes.host.short_epochs import fix
 from slowtrain.columns.array_statistics import median_value
 from slowtrain.columns.arrays import Floats, Ints
-from slowtrain.model import Effect, Evidence, Place, Prescription, Signal
+from slowtrain.model import Evidence, Place, Signal
 from slowtrain.number_text import format_number
-from slowtrain.script.locations.edits import recorded_edits
 from slowtrain.trace import Trace
 from slowtrain.trace.signals.host.host_work import (
     distinct_places,
@@ -25,9 +23,6 @@ from slowtrain.trace.signals.host.host_work import (
 )
 from slowtrain.whatif import Remedy, Skip
 
-KEEP_ITERATOR = (
-    "let one iterator last for all epochs: fit(ds.repeat(), steps_per_epoch=len(ds)); in a loop, ds.repeat(n)"
-)
 MIN_EPOCH_STARTS = 20  # fewer epochs save little
 
 
@@ -74,10 +69,6 @@ class ShortEpochs(Cause[EpochStarts]):
         # Keras' own work is to tear down the old iterator, which is saved, and to end the epoch, a ms or two.
         most = finding.making_ms + finding.around_ms
         return [Skip(finding.count * most, spread=(0.9 * finding.making_ms / most, 1.0))]
-
-    def cures(self, trace: Trace, finding: EpochStarts) -> Iterable[Prescription]:
-        edits = recorded_edits.first_applicable(trace, finding.places, fix.repeat_dataset)
-        yield Prescription("edit", Effect.EQUIVALENT, KEEP_ITERATOR, edits=edits)
 
 
 def _epoch_starts(trace: Trace) -> EpochStarts | None:

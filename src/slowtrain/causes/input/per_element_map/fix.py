@@ -1,14 +1,18 @@
-"""Edits that gather sliding windows by index, in place of ``window().flat_map()``, which makes a data set for each."""
+"""Gathers sliding windows by index, or maps over whole batches."""
 
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterable
 
-from slowtrain.model import Edit
+from slowtrain.causes.input.per_element_map import NestedWindows, TinyMaps
+from slowtrain.model import Edit, Effect, Prescription
+from slowtrain.script.locations.edits import input_edits, recorded_edits
 from slowtrain.script.navigation import node_lookup, scope_names
 from slowtrain.script.pipelines import chain_edits, dataset_chains
 from slowtrain.script.text import edits
 from slowtrain.script.text.source_file import Source
+from slowtrain.trace import Trace
 
 FUNCTION_NAME = "windows_of"
 WINDOW_FUNCTION = '''
@@ -21,6 +25,21 @@ def {name}(table, size, shift):
     return starts.map(lambda begun: {tf}.gather(table, begun[:, None] + rows)).unbatch()
 
 '''
+
+
+def find_cures(trace: Trace, finding: NestedWindows | TinyMaps) -> Iterable[Prescription]:
+    return _window_cures(trace, finding) if isinstance(finding, NestedWindows) else _batching_cures(trace, finding)
+
+
+def _window_cures(trace: Trace, finding: NestedWindows) -> Iterable[Prescription]:
+    says = "gather whole batches by index (or timeseries_dataset_from_array) in place of window().flat_map()"
+    made = recorded_edits.first_applicable(trace, (finding.nested.place,), gather_windows)
+    yield Prescription("edit" if made else "advice", Effect.EXACT, says, edits=made)
+
+
+def _batching_cures(trace: Trace, finding: TinyMaps) -> Iterable[Prescription]:
+    made = input_edits.batch_before_map(trace, finding.maps[0].node, finding.where()[:1])
+    yield Prescription("edit", Effect.EQUIVALENT, "batch first, then map over whole batches", edits=made)
 
 
 def gather_windows(source: Source, line: int) -> list[Edit]:

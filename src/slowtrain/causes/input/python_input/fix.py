@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from slowtrain.causes.input.python_input.python_work import PythonWork
+from slowtrain.causes.input.python_input import PythonWork
 from slowtrain.columns.input_pipeline import Node
 from slowtrain.model import Effect, Place, Prescription
 from slowtrain.script.fixes.input import background_batches, batched_generators, generator_edits
@@ -16,21 +16,20 @@ WHOLE_BATCHES = "make arrays once and use from_tensor_slices, or yield whole bat
 COPIES_OF_DATA = 3.0  # in memory while arrays are stacked and become tensors
 
 
-def cures_of_python(trace: Trace, work: PythonWork) -> Iterable[Prescription]:
-    """All cures of a finding, the best first."""
-    node = input_edits.python_node(trace) if not work.in_loop else None
-    if work.kind == "samples":
-        yield _whole_batch_cure(trace, work, node)
+def find_cures(trace: Trace, finding: PythonWork) -> Iterable[Prescription]:
+    node = input_edits.python_node(trace) if not finding.in_loop else None
+    if finding.kind == "samples":
+        yield _whole_batch_cure(trace, finding, node)
     if node is not None:
-        yield from _cache_cures(trace, work.where, node)
-    if work.in_loop:
-        yield from _loop_line_cures(trace, work.where)
-    for effect, says, edit in python_input_edits.python_input_fixes(work.calls, work.kind):
-        if made := recorded_edits.first_applicable(trace, work.where, edit):
+        yield from _cache_cures(trace, finding.where, node)
+    if finding.in_loop:
+        yield from _loop_line_cures(trace, finding.where)
+    for effect, says, edit in python_input_edits.python_input_fixes(finding.calls, finding.kind):
+        if made := recorded_edits.first_applicable(trace, finding.where, edit):
             yield Prescription("edit", effect, says, edits=made)
-    if work.kind != "samples":
+    if finding.kind != "samples":
         effect, says = python_input_edits.advice_for_kind(
-            work.kind, python_input_edits.hottest_function(trace, work.where), on_jax=trace.on_jax
+            finding.kind, python_input_edits.hottest_function(trace, finding.where), on_jax=trace.on_jax
         )
         yield Prescription("edit", effect, says)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from slowtrain.causes.input.starved_host import ONE_THREAD_CURE
+from slowtrain.causes.input.starved_host import fix
 from slowtrain.model import Effect, Prescription, Spot
 from slowtrain.script.fixes.input import dataset_edits
 from slowtrain.script.lint_rules.input import thread_limits
@@ -21,6 +21,6 @@ def find_spots(source: Source) -> Iterable[Spot]:
         made = tuple(dataset_edits.remove_thread_limit(source, limit.lineno))
         maps = [c for c in call_index.index_of(source).called("map") if c.args and dataset_chains.is_operation(c)]
         drawn = any(repeatable_functions.may_vary_by_call(source, c.args[0]) for c in maps)
-        cure = Prescription("edit", Effect.EQUIVALENT if drawn else Effect.EXACT, ONE_THREAD_CURE, edits=made)
+        cure = Prescription("edit", Effect.EQUIVALENT if drawn else Effect.EXACT, fix.ONE_THREAD_CURE, edits=made)
         says = "the data set asks for several calls at once, but this leaves it one thread"
         yield Spot(edits.node_start(limit), edits.node_end(limit), says, cure)

@@ -182,8 +182,6 @@ def _work_of_map(source: Source, call: ast.Call) -> map_work.Work | None:
 
 
 # -- whether two iterations make the same elements
-
-
 def _may_differ(iteration: _Iteration, call: ast.Call) -> bool:
     """Whether the arguments or the work of an operation may be different in the next iteration."""
     given = [*call.args, *(k.value for k in call.keywords)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from slowtrain.causes.machine.limited_host import ALL_CORES_CURE, fix
+from slowtrain.causes.machine.limited_host import fix
 from slowtrain.model import Effect, Prescription, Spot
 from slowtrain.script.lint_rules.input import thread_limits
 from slowtrain.script.navigation import training_calls
@@ -19,5 +19,5 @@ def find_spots(source: Source) -> Iterable[Spot]:
     shared_says = "the parallel maps of this file's data sets share one thread, however many cores there are"
     shared = [(call, shared_says, fix.thread_limit_edits) for call in thread_limits.shared_thread_limits(source)]
     for node, says, find_edits in (*fix.find_core_limits(source), *shared):
-        prescription = Prescription("edit", Effect.EQUIVALENT, ALL_CORES_CURE, edits=find_edits(source))
+        prescription = Prescription("edit", Effect.EQUIVALENT, fix.ALL_CORES_CURE, edits=find_edits(source))
         yield Spot(edits.node_start(node), edits.node_end(node), says, prescription)

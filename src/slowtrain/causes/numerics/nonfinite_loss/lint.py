@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from slowtrain.causes.numerics.nonfinite_loss import root_gradients, zero_logarithms
+from slowtrain.causes.numerics.nonfinite_loss import nonfinite_gradients
 from slowtrain.model import Effect, Prescription, Spot
 from slowtrain.script.fixes.models import finite_losses
 from slowtrain.script.lint_rules.compute import numeric_ranges
@@ -26,9 +26,9 @@ def find_spots(source: Source) -> Iterable[Spot]:
         (numeric_ranges.bare_logarithms(source), ("this is the logarithm of a number that may "
                                                  "be 0"), CLIPPED_LOGARITHM_CURE,
          finite_losses.floor_logarithms),
-        (zero_logarithms.find_label_logarithms(source), "a label that is 0, times its logarithm, is NaN",
+        (nonfinite_gradients.find_label_logarithms(source), "a label that is 0, times its logarithm, is NaN",
          ZERO_LABEL_CURE, finite_losses.floor_logarithms),
-        (zero_logarithms.find_density_logarithms(source), "far from every center these densities are 0 in float32",
+        (nonfinite_gradients.find_density_logarithms(source), "far from every center these densities are 0 in float32",
          DENSITY_CURE, None),
         (numeric_ranges.loss_of_logits(source), "this loss takes probabilities, but the last layer returns any number",
          LOGITS_CURE, finite_losses.use_logits),
@@ -39,9 +39,9 @@ def find_spots(source: Source) -> Iterable[Spot]:
         (numeric_ranges.flat_spreads(source), ("this spread is 0 if all numbers are "
                                               "equal"), finite_losses.DIVISOR_ADVICE,
                                               finite_losses.floor_tensor_divisors),
-        (root_gradients.find_unbounded_roots(source), "this distance has no finite gradient if both points are equal",
-         ROOT_CURE, None),
-        (root_gradients.find_masked_logarithms(source),
+        (nonfinite_gradients.find_unbounded_roots(source),
+         "this distance has no finite gradient if both points are equal", ROOT_CURE, None),
+        (nonfinite_gradients.find_masked_logarithms(source),
          "tf.where() discards the logarithm of 0, but not its slope: the gradient is NaN", ZERO_LABEL_CURE, None),
     ):  # fmt: skip
         for node in nodes:

@@ -26,10 +26,6 @@ from slowtrain.script.properties import handwritten_steps
 from slowtrain.script.text import edits, syntax_tree
 from slowtrain.script.text.source_file import FILE_READERS, FUNCTION_NODES, Source
 
-MEMORY_READING_WORDS = (
-    "from_generator", "numpy_function", "py_function", "PyDataset", "utils.Sequence", "utils import Sequence",
-    ", Sequence", "fit_generator", "yield", "__next__", "ImageDataGenerator",
-)  # fmt: skip
 PASSING_FUNCTIONS = frozenset(
     {"enumerate", "iter", "tqdm", "islice", "cycle"}
 )  # they yield the items of their argument

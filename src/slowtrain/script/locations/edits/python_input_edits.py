@@ -11,6 +11,7 @@ from slowtrain.script.locations.recorded_sources import recorded_source
 from slowtrain.script.navigation import node_lookup
 from slowtrain.script.text.source_file import FUNCTION_NODES, Source
 from slowtrain.trace import Trace
+from slowtrain.trace.signals.input.input_feed import MIN_SAMPLE_CALLS
 
 # Advice by the kind of work.
 ADVICE_BY_KIND = {
@@ -31,7 +32,6 @@ JAX_ADVICE_BY_KIND = {  # tf.data may not be installed
 
 WORKERS_TEXT = f"let {worker_threads.WORKER_COUNT} worker threads make the batches of the PyDataset, beside one another"
 Fix = Callable[[Source, int], Sequence[Edit]]
-MIN_SAMPLE_CALLS = 8.0  # calls per batch. The generator yields single samples.
 
 
 def python_input_fixes(calls: float, kind: str) -> Iterator[tuple[Effect, str, Fix]]:

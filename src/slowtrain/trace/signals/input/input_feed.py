@@ -22,6 +22,8 @@ READY_ELEMENT_US = (
 )
 COPY_BYTES_PER_MS = 4e6  # copying a batch in memory at 4 GB/s: an assumed lower bound for one core
 BATCH_CALL_MS = 0.05  # one call of a function on a whole batch; upper bound of a call for one element
+MAX_FREE_MEMORY_SHARE = 0.5  # of the memory that was free throughout the run: other data may grow into the rest
+MIN_SAMPLE_CALLS = 8.0  # of Python for a batch: with as many, a generator yields single samples
 DATASET_OP = re.compile(r"Dataset(?:V\d+)?$")
 NESTING_FAMILIES = frozenset({"Interleave", "FlatMap"})
 FILE_DATASET_OPS = ("TextLineDataset", "TFRecordDataset", "FixedLengthRecordDataset")
