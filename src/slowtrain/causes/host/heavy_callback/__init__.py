@@ -99,12 +99,7 @@ class LoggingFinding:
     where: tuple[Place, ...]
 
     def evidence(self, trace: Trace) -> Evidence:
-        numbers = {
-            "call_ms": self.call_ms,
-            "calls": self.calls,
-            "total_ms": self.total_ms,
-            "step_ms": self.step_ms,
-        }
+        numbers = {"call_ms": self.call_ms, "calls": self.calls, "total_ms": self.total_ms, "step_ms": self.step_ms}
         return Evidence(self.says, numbers, self.where)
 
     def remedies(self, trace: Trace) -> Iterable[Remedy]:

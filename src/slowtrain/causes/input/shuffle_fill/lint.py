@@ -28,7 +28,5 @@ def find_spots(source: Source) -> Iterable[Spot]:
             says = "take every epoch from one iterator of the repeated data set: .repeat().shuffle(n), and "
             says += "steps_per_epoch in place of take(), or iter() once"
         yield Spot(
-            *call_index.operation_range(more.call),
-            more.says,
-            Prescription("edit", Effect.EQUIVALENT, says, edits=made),
+            *call_index.operation_range(more.call), more.says, Prescription("edit", Effect.EQUIVALENT, says, edits=made)
         )

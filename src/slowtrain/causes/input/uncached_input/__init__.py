@@ -94,12 +94,7 @@ class RepeatedWork:
             f"{', behind the cache' if caches else ''}; its result for all elements takes "
             f"{format_number(self.result_bytes / 2**20)} MiB, {format_number(self.room.free_bytes / 2**20)} MiB are "
             f"free{self.room.where}{core_wait if crowds else ''}",
-            {
-                "work_ms": ms,
-                "epochs": float(self.epochs),
-                "result_bytes": self.result_bytes,
-                **self.room.numbers,
-            },
+            {"work_ms": ms, "epochs": float(self.epochs), "result_bytes": self.result_bytes, **self.room.numbers},
             self.where(),
         )
 

@@ -44,11 +44,7 @@ class HostGrowth:
     def evidence(self, trace: Trace) -> Evidence:
         kept, unit = self.kept, memory_growth.growth_unit(trace)
         numbers = self.slope.numbers(self.hours) | {"traces_per_step": self.traces_per_step}
-        parts = [
-            self.slope.said(unit),
-            self._keeper_text(trace),
-            self.slope.until(free_host_bytes(trace), self.hours),
-        ]
+        parts = [self.slope.said(unit), self._keeper_text(trace), self.slope.until(free_host_bytes(trace), self.hours)]
         places = growth_lines.growth_places(trace, self.suspects, retraced=self.traces_per_step > 0)
         if kept is not None and kept.places:
             places = kept.places

@@ -63,12 +63,7 @@ class HandFeed:
         says += f", {format_number(in_call, 2)} ms copy arrays inside the call" if in_call > least else ""
         return Evidence(
             f"{says}, of {format_number(trace.step_ms)} ms",
-            {
-                "feed_ms": feed,
-                "python_ms": python,
-                "in_call_ms": in_call,
-                "conversions_per_step": self.conversions,
-            },
+            {"feed_ms": feed, "python_ms": python, "in_call_ms": in_call, "conversions_per_step": self.conversions},
             self.where,
         )
 

@@ -213,12 +213,7 @@ def _is_list_of_data(source: Source, given: ast.expr, depth: int = 4) -> bool | 
         if any(queries.kind_at(source, e) == queries.TENSOR for e in inner):
             return False
         return True if all(queries.kind_at(source, e) in (queries.ARRAY, queries.NUMBER) for e in inner) else None
-    if queries.kind_at(source, given) in (
-        queries.TENSOR,
-        queries.ARRAY,
-        queries.NUMBER,
-        queries.CONSTANT,
-    ):
+    if queries.kind_at(source, given) in (queries.TENSOR, queries.ARRAY, queries.NUMBER, queries.CONSTANT):
         return False
     if not isinstance(given, ast.Name) or not depth:
         return None
