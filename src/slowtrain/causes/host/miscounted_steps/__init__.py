@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import ceil, prod
 
@@ -12,9 +12,6 @@ from slowtrain.columns.input_pipeline import Pipeline, WrittenDataset
 from slowtrain.columns.spans import Event
 from slowtrain.model import Evidence, Place, Signal
 from slowtrain.number_text import format_number
-from slowtrain.script.lint_rules.host import epoch_step_counts
-from slowtrain.script.locations.recorded_sources import recorded_source
-from slowtrain.script.navigation import call_index, node_lookup
 from slowtrain.script.text import syntax_tree
 from slowtrain.trace import Trace
 from slowtrain.trace.signals.host.host_work import source_tree
@@ -24,6 +21,7 @@ from slowtrain.whatif import Remedy, Skip
 
 SAMPLES_SHARE_RANGE = (0.75, 1.05)  # steps of an epoch over samples of the whole set, or of the part for training
 MIN_PASSES = 1.5
+SmallerBatch = Callable[[Trace, Event, int, int], int]
 MAX_BATCH = 1 << 20
 CHOICE_STAGE = "DirectedInterleave"  # of sample_from_datasets and choose_from_datasets: its first input chooses
 
@@ -66,8 +64,13 @@ class MiscountedSteps(Cause[MiscountFinding]):
     beside = (".fit", "GradientTape", "train_on_batch")
 
     def find(self, trace: Trace) -> MiscountFinding | None:
-        found = _miscounted_fits(trace)
+        found = _miscounted_fits(trace, self._smaller_batch)
         return MiscountFinding(tuple(found)) if found else None
+
+    def _smaller_batch(self, trace: Trace, fit: Event, samples: int, batch: int) -> int:
+        """The smaller batch size that the text of ``fit`` counts; 0 if there is none."""
+        size: int = self.folder_module("fix").smaller_batch(trace, fit, samples, batch)
+        return size
 
     def evidence(self, trace: Trace, finding: MiscountFinding) -> Evidence:
         worst = finding.worst
@@ -82,11 +85,15 @@ class MiscountedSteps(Cause[MiscountFinding]):
         return [Skip(saved, spread=(0.85, 1.0))]
 
 
-def _miscounted_fits(trace: Trace) -> list[Miscount]:
+def _miscounted_fits(trace: Trace, smaller_batch: SmallerBatch) -> list[Miscount]:
     found = []
     for fit in trace.events_of("loop"):
         if fit.name == "fit" and not fit.data.get("nested"):
-            one = _counted_in_samples(trace, fit) or _counted_in_other_batches(trace, fit) or _repeated_data(trace, fit)
+            one = (
+                _counted_in_samples(trace, fit)
+                or _counted_in_other_batches(trace, fit, smaller_batch)
+                or _repeated_data(trace, fit)
+            )
             if one is not None and one.passes >= MIN_PASSES:
                 found.append(one)
     return found
@@ -126,13 +133,13 @@ def _counted_in_samples(trace: Trace, fit: Event) -> Miscount | None:
     return Miscount(fit, passes, says, "length", written)
 
 
-def _counted_in_other_batches(trace: Trace, fit: Event) -> Miscount | None:
+def _counted_in_other_batches(trace: Trace, fit: Event, smaller_batch: SmallerBatch) -> Miscount | None:
     """A fit whose steps per epoch count batches of a smaller size than ``batch()`` makes."""
     steps, pipe = int(fit.data.get("steps_per_epoch") or 0), trace.pipeline
     batch = _samples_per_step(trace, pipe)
-    for samples in _source_sizes(pipe) if _is_quotient(trace, fit) else ():
-        other = epoch_step_counts.smaller_batch_size(steps, samples, batch)
-        if other and batch < MAX_BATCH:
+    for samples in _source_sizes(pipe) if batch < MAX_BATCH else ():
+        other = smaller_batch(trace, fit, samples, batch)
+        if other:
             passes = steps * batch / samples
             says = (
                 f"steps_per_epoch={steps} counts batches of {other}, but the data set makes batches of {batch}: "
@@ -140,20 +147,6 @@ def _counted_in_other_batches(trace: Trace, fit: Event) -> Miscount | None:
             )
             return Miscount(fit, passes, says, "steps")
     return None
-
-
-def _is_quotient(trace: Trace, fit: Event) -> bool:
-    """Whether the number of steps is written as a quotient. A plain number is taken to be intended."""
-    place = fit.place
-    text = recorded_source(trace, place.file) if place is not None else None
-    if place is None or text is None:
-        return False
-    around = [
-        c for c in call_index.index_of(text).called("fit") if c.lineno <= place.line <= (c.end_lineno or c.lineno)
-    ]
-    return any(
-        epoch_step_counts.is_quotient(text, node_lookup.argument_value(call, "steps_per_epoch")) for call in around
-    )
 
 
 def _repeated_data(trace: Trace, fit: Event) -> Miscount | None:
