@@ -120,7 +120,7 @@ class UnfusedElementwise(Cause[LongHostOps | ElementwiseKernels]):
         return super().wants(trace) | {Signal.KERNELS if on_host else Signal.DEVICE}
 
     def find(self, trace: Trace) -> LongHostOps | ElementwiseKernels | None:
-        return find_long_host_ops(trace) if trace.device is None else find_elementwise_kernels(trace, trace.device)
+        return _find_long_host_ops(trace) if trace.device is None else _find_elementwise_kernels(trace, trace.device)
 
     def evidence(self, trace: Trace, finding: LongHostOps | ElementwiseKernels) -> Evidence:
         return finding.evidence(trace)
@@ -129,7 +129,7 @@ class UnfusedElementwise(Cause[LongHostOps | ElementwiseKernels]):
         return finding.remedies(trace)
 
 
-def find_elementwise_kernels(trace: Trace, device: Device) -> ElementwiseKernels | None:
+def _find_elementwise_kernels(trace: Trace, device: Device) -> ElementwiseKernels | None:
     if trace.on_jax and trace.eager and trace.share(Category.DEVICE) < MIN_BUSY_SHARE:
         return None
     chains, total_ms = _elementwise_chains(device), device.kernel_ms
@@ -207,7 +207,7 @@ def _fewest_runs(ops: Sequence[op_work.WindowOp], ms: float) -> float:
     return min(runs, default=sum(o.count for o in ops))
 
 
-def find_long_host_ops(trace: Trace) -> LongHostOps | None:
+def _find_long_host_ops(trace: Trace) -> LongHostOps | None:
     kernels = trace.kernels
     if kernels is None or kernels.ms <= 0 or trace.eager:
         return None

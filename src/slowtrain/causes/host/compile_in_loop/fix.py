@@ -28,7 +28,6 @@ STATEFUL_WORDS = frozenset(
     "trainable load_model from_pretrained train_on_batch mixed_precision mixed_float16 LossScaleOptimizer use_ema "
     "schedules run_eagerly jit_compile".split()
 )
-FIXED = (ast.Constant, ast.List, ast.Tuple, ast.Dict, ast.expr_context)
 
 
 def find_cures(trace: Trace, finding: RebuildFinding) -> Iterable[Prescription]:
@@ -82,7 +81,7 @@ def remember_function(source: Source, line: int) -> list[Edit]:
     holder = node_lookup.enclosing_function(source, made)
     if not isinstance(holder, ast.FunctionDef) or made not in holder.body or _gets_new_objects(source, holder):
         return []
-    if only_returns_function(holder, made):
+    if _only_returns_function(holder, made):
         return _cache_decorator_edits(source, holder)
     return _extraction_edits(source, holder, made) or _rate_dependent_edits(source, holder, made)
 
@@ -112,9 +111,9 @@ def _rate_dependent_edits(source: Source, holder: ast.FunctionDef, made: ast.Fun
     body, anchor = holder.body, _insertion_anchor(source, holder)
     tuned = body[0].targets[0] if isinstance(body[0], ast.Assign) else None
     new = body[0].value if isinstance(body[0], ast.Assign) else None
-    rate = variable_rate(source, new) if isinstance(new, ast.Call) else None
+    rate = _variable_rate(source, new) if isinstance(new, ast.Call) else None
     parameters, above = scope_names.parameter_names(holder), node_lookup.parents_of(source)
-    alone = len(body) == 3 and body[1] is made and only_returns_function(holder, made, since=1)
+    alone = len(body) == 3 and body[1] is made and _only_returns_function(holder, made, since=1)
     if anchor is None or not alone or not isinstance(tuned, ast.Name) or not isinstance(new, ast.Call):
         return []
     if not isinstance(rate, ast.Name) or rate.id not in parameters or rate.id in scope_names.read_names(made):
@@ -182,7 +181,7 @@ def _cached_property_edits(source: Source, made: ast.FunctionDef) -> list[Edit]:
     return [*importing, edits.replace_node(source, made.decorator_list[0], f"{name}.cached_property")]
 
 
-def only_returns_function(holder: ast.FunctionDef, made: ast.FunctionDef, since: int = 0) -> bool:
+def _only_returns_function(holder: ast.FunctionDef, made: ast.FunctionDef, since: int = 0) -> bool:
     """Whether ``holder`` only defines and returns ``made`` from a statement on."""
     last = holder.body[-1]
     given = isinstance(last, ast.Return) and isinstance(last.value, ast.Name) and last.value.id == made.name
@@ -305,7 +304,7 @@ def reset_optimizer(source: Source, line: int) -> list[Edit]:
     every = [c for c in call_index.index_of(source).called("compile") if isinstance(c.func, ast.Attribute)]
     if not owner or not isinstance(made, ast.Call) or any(c is not call and _compiles_model(source, c) for c in every):
         return []
-    given = variable_rate(source, made)
+    given = _variable_rate(source, made)
     others = [*call.args[1:], *(k.value for k in call.keywords if k.arg != "optimizer")]
     if _is_created_here(source, call, owner):
         return []  # a new model has no optimizer yet
@@ -315,7 +314,7 @@ def reset_optimizer(source: Source, line: int) -> list[Edit]:
         or not all(is_constant(source, one) for one in others)
     ):
         return []
-    if mentions_any(source, STATEFUL_WORDS):
+    if _mentions_any(source, STATEFUL_WORDS):
         return []
     return _reset_edits(source, statement, owner, edits.node_text(source, given))
 
@@ -332,7 +331,7 @@ def _is_created_here(source: Source, call: ast.Call, owner: str) -> bool:
     return any((around or inner) and scope_names.enclosing_loops(source, one) == around for one in makers)
 
 
-def mentions_any(source: Source, words: Set[str]) -> bool:
+def _mentions_any(source: Source, words: Set[str]) -> bool:
     """Whether one of the words is anywhere in the file as a name, an argument's name or a string."""
     kinds = (ast.Name, ast.Attribute, ast.keyword, ast.Constant)
     return any(isinstance(n, kinds) and _name_in(n) in words for n in syntax_tree.walk(source.tree))
@@ -349,7 +348,7 @@ def _compiles_model(source: Source, call: ast.Call) -> bool:
     return name_bindings.qualified_name(source, call.func) != "re.compile"
 
 
-def variable_rate(source: Source, made: ast.Call) -> ast.expr | None:
+def _variable_rate(source: Source, made: ast.Call) -> ast.expr | None:
     """The learning rate of a Keras optimizer with zero state if it is not a literal and all other settings are."""
     kind = name_bindings.qualified_name(source, made.func)
     if (
@@ -378,7 +377,7 @@ def is_constant(source: Source, node: ast.expr) -> bool:
     return isinstance(node, ast.Constant)
 
 
-def _reset_edits(source: Source, statement: ast.Expr, owner: str, variable_rate: str) -> list[Edit]:
+def _reset_edits(source: Source, statement: ast.Expr, owner: str, rate: str) -> list[Edit]:
     rows = source.text.split("\n")
     start, stop = statement.lineno, statement.end_lineno or statement.lineno
     indent = rows[start - 1][: statement.col_offset]
@@ -391,7 +390,7 @@ def _reset_edits(source: Source, statement: ast.Expr, owner: str, variable_rate:
         f"{indent}else:",
         f"{indent}{unit}for variable in {owner}.optimizer.variables:",
         f"{indent}{unit}{unit}variable.assign({numpy}.zeros_like(variable.numpy()))",
-        f"{indent}{unit}{owner}.optimizer.learning_rate = {variable_rate}",
+        f"{indent}{unit}{owner}.optimizer.learning_rate = {rate}",
     ]
     shifts = [edits.insert_text(source, (n, 0), unit) for n in range(start + 1, stop + 1) if rows[n - 1].strip()]
     head = edits.insert_text(source, (start, 0), f'{indent}if getattr({owner}, "optimizer", None) is None:\n{unit}')

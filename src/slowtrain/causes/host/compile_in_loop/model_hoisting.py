@@ -148,7 +148,7 @@ def _may_hoist(source: Source, loop: ast.For | ast.While, found: LoopParts) -> b
         for n in syntax_tree.walk(loop)
     ):
         return False
-    trained = found.compiled is not None or found.optimizer is not None or is_compiled(source, found.model)
+    trained = found.compiled is not None or found.optimizer is not None or _is_compiled(source, found.model)
     ordered = [loop.body.index(one) for one in hoisted]
     return trained and ordered[0] == min(ordered) and _stays_in_loop(source, loop, found)
 
@@ -162,7 +162,7 @@ def _names_read(source: Source, one: ast.stmt) -> set[str]:
     return {name for node in source.called(one) for name in scope_names.read_names(node)}
 
 
-def is_compiled(source: Source, model: ast.Assign) -> bool:
+def _is_compiled(source: Source, model: ast.Assign) -> bool:
     made = _making_function(source, model.value) if isinstance(model.value, ast.Call) else None
     calls = [n for n in syntax_tree.walk(made) if isinstance(n, ast.Call)] if made is not None else []
     return any(node_lookup.called_name(n) == "compile" for n in calls)
@@ -270,7 +270,7 @@ def _function_edits(source: Source, function: ast.FunctionDef, made: ast.Assign)
     compiled = after[0] if after and _called_name(after[0]) == f"{name}.compile" else None
     rest = after[1:] if compiled is not None else after
     built: list[ast.stmt] = [made] if compiled is None else [made, compiled]
-    if compiled is None and not is_compiled(source, made):
+    if compiled is None and not _is_compiled(source, made):
         return []
     if not rest or _called_name(rest[0]) != f"{name}.set_weights" or name in _names_passed(rest[0]):
         return []

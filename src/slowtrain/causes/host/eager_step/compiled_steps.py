@@ -201,7 +201,7 @@ def _may_become_tensor(source: Source, function: ast.FunctionDef, parameter: str
     if given and all(queries.kind_at(source, g) == queries.TENSOR or queries.is_float32(source, g) for g in given):
         return True
     names = {parameter, *_unpacked_names(function, parameter)} if _is_keras_method(source, function) else {parameter}
-    return not any(meets_other_values(function.body, name) for name in names)
+    return not any(_meets_other_values(function.body, name) for name in names)
 
 
 def _unpacked_names(function: ast.FunctionDef, parameter: str) -> set[str]:
@@ -214,7 +214,7 @@ def _unpacked_names(function: ast.FunctionDef, parameter: str) -> set[str]:
     return {name for n in found for name in scope_names.bound_names(n)}
 
 
-def meets_other_values(statements: Sequence[ast.stmt], name: str) -> bool:
+def _meets_other_values(statements: Sequence[ast.stmt], name: str) -> bool:
     """Whether ``name`` meets other values in an operator or a TensorFlow op, not only in layers and losses."""
     for one in statements:
         for node in syntax_tree.walk(one):
@@ -323,7 +323,9 @@ def _may_be_graph(source: Source, cut: function_extraction.ExtractedStatements) 
         if kind == queries.CONSTANT:
             numbers.add(name)
         elif (
-            kind != queries.TENSOR and not queries.is_float32(source, node) and meets_other_values(cut.statements, name)
+            kind != queries.TENSOR
+            and not queries.is_float32(source, node)
+            and _meets_other_values(cut.statements, name)
         ):
             return False
     if _outside_read(source, cut):

@@ -107,7 +107,7 @@ class PerElementMap(Cause[NestedWindows | TinyMaps]):
     words = (".map", "flat_map")
 
     def find(self, trace: Trace) -> NestedWindows | TinyMaps | None:
-        return find_nested_windows(trace) or find_tiny_maps(trace)
+        return _find_nested_windows(trace) or _find_tiny_maps(trace)
 
     def evidence(self, trace: Trace, finding: NestedWindows | TinyMaps) -> Evidence:
         return finding.evidence()
@@ -116,12 +116,12 @@ class PerElementMap(Cause[NestedWindows | TinyMaps]):
         return finding.remedies()
 
 
-def find_nested_windows(trace: Trace) -> NestedWindows | None:
+def _find_nested_windows(trace: Trace) -> NestedWindows | None:
     nested = find_nested_datasets(trace, of_files=False)
     return NestedWindows(nested) if nested is not None else None
 
 
-def find_tiny_maps(trace: Trace) -> TinyMaps | None:
+def _find_tiny_maps(trace: Trace) -> TinyMaps | None:
     pipe = waited_pipeline(trace)
     if pipe is None:
         return None

@@ -43,7 +43,7 @@ class SequentialInterleave:
         call_us = 1e3 * self.map_ms / max(self.elements, 1e-9)
         return Evidence(
             f"the maps inside this interleave transform one element at a time, {format_number(call_us / 1e3, 2)} ms "
-            f"each, {format_number(self.map_ms)} ms a batch, while {idle_cores_text(trace)}",
+            f"each, {format_number(self.map_ms)} ms a batch, while {_idle_cores_text(trace)}",
             {"map_ms": self.map_ms, "element_us": call_us, "idle_cores": idle_cores(trace), "parallelism": 1.0},
             user_lines(self.node),
         )
@@ -67,7 +67,7 @@ class SequentialUserMap:
         call_us = 1e3 * node.ms / max(self.calls, 1e-9)
         return Evidence(
             f"the map transforms one element at a time, {format_number(call_us / 1e3, 2)} ms each, "
-            f"{format_number(node.ms)} ms a batch, while {idle_cores_text(trace)}",
+            f"{format_number(node.ms)} ms a batch, while {_idle_cores_text(trace)}",
             {
                 "map_ms": node.ms,
                 "element_us": call_us,
@@ -93,7 +93,7 @@ class SequentialMap(Cause[SequentialUserMap | SequentialInterleave]):
     words = (".map",)
 
     def find(self, trace: Trace) -> SequentialUserMap | SequentialInterleave | None:
-        return find_sequential_map(trace) or find_sequential_interleave(trace)
+        return _find_sequential_map(trace) or _find_sequential_interleave(trace)
 
     def evidence(self, trace: Trace, finding: SequentialUserMap | SequentialInterleave) -> Evidence:
         return finding.evidence(trace)
@@ -102,7 +102,7 @@ class SequentialMap(Cause[SequentialUserMap | SequentialInterleave]):
         return finding.remedies(trace)
 
 
-def find_sequential_interleave(trace: Trace) -> SequentialInterleave | None:
+def _find_sequential_interleave(trace: Trace) -> SequentialInterleave | None:
     """The user's interleave without parallel calls whose own maps set the pace."""
     pipe = waited_pipeline(trace)
     if pipe is None or idle_cores(trace) < MIN_IDLE_CORES or trace.producers:
@@ -121,7 +121,7 @@ def find_sequential_interleave(trace: Trace) -> SequentialInterleave | None:
     return None
 
 
-def find_sequential_map(trace: Trace) -> SequentialUserMap | None:
+def _find_sequential_map(trace: Trace) -> SequentialUserMap | None:
     """The user's map that sets the pace and runs one call at a time without need."""
     pipe = waited_pipeline(trace)
     if pipe is None or idle_cores(trace) < MIN_IDLE_CORES:
@@ -135,7 +135,7 @@ def find_sequential_map(trace: Trace) -> SequentialUserMap | None:
     return None
 
 
-def idle_cores_text(trace: Trace) -> str:
+def _idle_cores_text(trace: Trace) -> str:
     """How many cores are idle; or how many training uses, if other processes take the rest."""
     idle, of = idle_cores(trace), f"of {trace.cores:g} cores"
     if stalls.crowding_cores(trace) >= MIN_IDLE_CORES:

@@ -101,13 +101,13 @@ class RepeatedWork:
     def remedies(self, trace: Trace) -> Sequence[Remedy]:
         pipe, node, share = self.pipeline, self.node, self.share
         if not self.is_waited_for and not takes_step_cores(trace):
-            return shuffle_fill_remedies(trace, share)
+            return _shuffle_fill_remedies(trace, share)
         count = calls_per_batch(pipe, node)
         spared = [as_ready_in_memory(n, 0.0) for n in pipe.upstream_nodes(node)]
         batch_bytes = (node.written.element_bytes or 0) * count if node.written else 0.0
         read = as_ready_in_memory(node, count, batch_bytes * (DISK_READ_FACTOR if self.on_disk else 1.0))
         supply = Supply(pipeline=pipe.changed(read, *spared), share=share, spread=(0.8, 1.1))
-        return [supply, *shuffle_fill_remedies(trace, share, within_steps=not self.is_waited_for)]
+        return [supply, *_shuffle_fill_remedies(trace, share, within_steps=not self.is_waited_for)]
 
     def scope(self, trace: Trace) -> str:
         """``run`` if epochs wait for a shuffle buffer between the steps longer than the steps themselves wait."""
@@ -165,7 +165,7 @@ class UncachedInput(Cause[RepeatedWork | UnreadCacheFinding]):
     beside = ("Dataset", "from_generator", "TFRecordDataset", "TextLineDataset", "FixedLengthRecordDataset")
 
     def find(self, trace: Trace) -> RepeatedWork | UnreadCacheFinding | None:
-        repeated = find_repeated_work(trace)
+        repeated = _find_repeated_work(trace)
         if repeated is None:
             return find_unread_cache(trace)
         return repeated if repeated.room is not None else None
@@ -177,13 +177,13 @@ class UncachedInput(Cause[RepeatedWork | UnreadCacheFinding]):
         if isinstance(finding, RepeatedWork):
             return finding.remedies(trace)
         supply = finding.supply_once_filled()
-        return [supply, *shuffle_fill_remedies(trace, supply.share)]
+        return [supply, *_shuffle_fill_remedies(trace, supply.share)]
 
     def scope_in(self, trace: Trace, finding: RepeatedWork | UnreadCacheFinding) -> str:
         return finding.scope(trace) if isinstance(finding, RepeatedWork) else self.scope
 
 
-def find_repeated_work(trace: Trace) -> RepeatedWork | None:
+def _find_repeated_work(trace: Trace) -> RepeatedWork | None:
     """Repeated work of the pipeline that steps wait for, or that delays them."""
     waited = waited_pipeline(trace)
     pipe = waited or (trace.pipeline if _delays_steps_or_epochs(trace) else None)
@@ -202,7 +202,7 @@ def _delays_steps_or_epochs(trace: Trace) -> bool:
     return takes_step_cores(trace) or (fill is not None and fill.epochs > 1)
 
 
-def shuffle_fill_remedies(trace: Trace, share: float, *, within_steps: bool = True) -> list[Remedy]:
+def _shuffle_fill_remedies(trace: Trace, share: float, *, within_steps: bool = True) -> list[Remedy]:
     """The wait for a shuffle buffer between the epochs, and ``within_steps`` if no other remedy counts that."""
     fill, spread = find_shuffle_fill(trace), (0.6, 1.05)
     if fill is None:

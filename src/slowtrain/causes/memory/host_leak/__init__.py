@@ -74,7 +74,7 @@ class HostLeak(Cause[HostGrowth]):
     words = ("gradient", "Session")
 
     def find(self, trace: Trace) -> HostGrowth | None:
-        return find_host_growth(trace)
+        return _find_host_growth(trace)
 
     def evidence(self, trace: Trace, finding: HostGrowth) -> Evidence:
         return finding.evidence(trace)
@@ -96,7 +96,7 @@ def _count_text(value: float) -> str:
     return f"{value:,.0f}" if value >= 10 else f"{format_number(value, 2)}"
 
 
-def find_host_growth(trace: Trace) -> HostGrowth | None:
+def _find_host_growth(trace: Trace) -> HostGrowth | None:
     slope = memory_growth.memory_slope(trace, *memory_growth.process_memory(trace))
     if slope is None:
         return None

@@ -35,7 +35,7 @@ MAX_CONTAINER_SHARE = 0.25  # of the memory that was free throughout: the room t
 
 
 def find_cures(trace: Trace, finding: HostGrowth) -> Iterable[Prescription]:
-    return cures_of_growth(trace, finding)
+    return _cures_of_growth(trace, finding)
 
 
 @dataclass(frozen=True)
@@ -265,7 +265,7 @@ def named_containers(source: Source, named: str, kind: str) -> Iterator[NamedCon
             yield one
 
 
-def cures_of_growth(trace: Trace, finding: HostGrowth) -> Iterable[Prescription]:
+def _cures_of_growth(trace: Trace, finding: HostGrowth) -> Iterable[Prescription]:
     """All cures of a finding, the best first."""
     tensors = [one for one in finding.suspects if "Tensor" in one.element]
     if tensors:

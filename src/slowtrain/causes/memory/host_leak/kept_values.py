@@ -157,7 +157,7 @@ def _reduced_outputs(source: Source, steps: handwritten_steps.StepLoop) -> froze
         for c in calls
         if c.args and node_lookup.called_name(c).startswith(REDUCING_PREFIXES)
     }
-    return frozenset(outer for inner, outer in returned_names(source, steps) if inner in reduced)
+    return frozenset(outer for inner, outer in _returned_names(source, steps) if inner in reduced)
 
 
 def _elementwise_operand(node: ast.expr) -> str:
@@ -212,7 +212,7 @@ def _growing_append(source: Source, one: ast.stmt, names: frozenset[str]) -> ast
     if not _contains_tensor(source, call.args[0], names):
         return None
     if isinstance(owner, ast.Name):
-        return call if is_never_shortened(source, call) and _only_end_is_read(source, owner.id, ast.Name) else None
+        return call if _is_never_shortened(source, call) and _only_end_is_read(source, owner.id, ast.Name) else None
     if not isinstance(owner, ast.Attribute) or not class_members.is_self_attribute(owner):
         return None
     stored = class_members.attribute_stores(source, owner.attr)
@@ -275,7 +275,7 @@ def find_kept_gradients(source: Source) -> Iterator[KeptPlace]:
                 continue
             given = call.args[0]
             inside = given.elts if isinstance(given, (ast.Tuple, ast.List)) else [given]
-            if any(isinstance(v, ast.Name) and v.id in names for v in inside) and is_never_shortened(source, call):
+            if any(isinstance(v, ast.Name) and v.id in names for v in inside) and _is_never_shortened(source, call):
                 says = "each step's gradients stay in memory: as many bytes as the model for each step"
                 yield KeptPlace(call, says, "keep a number of them, such as tf.linalg.global_norm(grads)")
 
@@ -313,10 +313,10 @@ def _gradient_names(source: Source, steps: handwritten_steps.StepLoop) -> set[st
         return set()
     taken = [n for n in syntax_tree.walk(function) if isinstance(n, ast.Assign) and _is_gradient(n.value)]
     inner = {t.id for n in taken for t in n.targets if isinstance(t, ast.Name)}
-    return {outer for name, outer in returned_names(source, steps) if name in inner}
+    return {outer for name, outer in _returned_names(source, steps) if name in inner}
 
 
-def returned_names(source: Source, steps: handwritten_steps.StepLoop) -> Iterator[tuple[str, str]]:
+def _returned_names(source: Source, steps: handwritten_steps.StepLoop) -> Iterator[tuple[str, str]]:
     """Names that a step's function returns, each with the name that the loop binds to it."""
     function = node_lookup.function_named(source, node_lookup.called_name(steps.call))
     statement = node_lookup.enclosing_statement(source, steps.call)
@@ -340,7 +340,7 @@ def _is_gradient(node: ast.expr) -> bool:
     return isinstance(node, ast.Call) and node_lookup.called_name(node) == "gradient"
 
 
-def is_never_shortened(source: Source, append: ast.Call) -> bool:
+def _is_never_shortened(source: Source, append: ast.Call) -> bool:
     """Whether the list is made once, outside every loop, and nothing shortens it."""
     held = append.func.value if isinstance(append.func, ast.Attribute) else None
     if not isinstance(held, ast.Name):

@@ -108,7 +108,7 @@ def _checked_loss(trace: Trace) -> FirstBadLoss | None:
     given = (origin.get("inputs") or [{}])[0]
     numbers = {"step": step, "at_ms": event.start_ms}
     numbers |= {f"input_{k}": float(given[k]) for k in ("least", "most", "zero") if given.get(k) is not None}
-    return FirstBadLoss(event.start_ms, f"from step {step:,.0f} on: {describe_origin(origin)}", numbers)
+    return FirstBadLoss(event.start_ms, f"from step {step:,.0f} on: {_describe_origin(origin)}", numbers)
 
 
 def _step_loss(trace: Trace) -> FirstBadLoss | None:
@@ -143,7 +143,7 @@ def _is_finite(value: object) -> bool:
     return not isinstance(value, (int, float)) or math.isfinite(value)
 
 
-def describe_origin(origin: Mapping[str, Any]) -> str:
+def _describe_origin(origin: Mapping[str, Any]) -> str:
     """The op, its layer and its inputs."""
     output = origin.get("output") or {}
     made = "NaN" if output.get("nan") else "an infinity"

@@ -74,7 +74,7 @@ WEIGHTS_REPAIR = "lower the learning rate, clip gradients (clipnorm=1.0); an ear
 def find_cures(trace: Trace, finding: NonfiniteFinding) -> Iterable[Prescription]:
     origin = finding.origin
     if origin:
-        yield Prescription("advice", Effect.CHANGES_TRAINING, repair_advice(origin))
+        yield Prescription("advice", Effect.CHANGES_TRAINING, _repair_advice(origin))
     suspected = None if origin or not finding.suspects else finding.suspects[0][1].prescription
     if suspected is not None:
         yield suspected
@@ -97,7 +97,7 @@ def _unnamed_op_advice(trace: Trace) -> str:
     return f"the first op is not named: {tried['unknown']}; {tried.get('instead') or CHECK_NUMERICS_ADVICE}"
 
 
-def repair_advice(origin: Mapping[str, Any]) -> str:
+def _repair_advice(origin: Mapping[str, Any]) -> str:
     """What to do about an origin that the recorder found; in words of Keras if the step was one of JAX."""
     if "like" not in origin:
         return _tensorflow_advice(origin)

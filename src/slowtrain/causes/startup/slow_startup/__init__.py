@@ -124,7 +124,7 @@ class SlowStartup(Cause[StartFinding]):
     beside = (".fit", "train_on_batch", "GradientTape")
 
     def find(self, trace: Trace) -> StartFinding | None:
-        steps_ms, xla = _steps_ms(trace), xla_start(trace)
+        steps_ms, xla = _steps_ms(trace), _xla_start(trace)
         parts = (
             xla.start if xla is not None else None,
             unrolled_start(trace, self._unrolled_iterations),
@@ -133,7 +133,7 @@ class SlowStartup(Cause[StartFinding]):
         longer = [part for part in parts if part is not None and part.ms >= steps_ms]
         found = [part for part in (*longer, avoidable_start.repeated_shape_traces(trace)) if part is not None]
         found = [part for part in found if part.avoidable_ms >= MIN_AVOIDABLE_MS and part.least_ms > 0]
-        last_batch = last_batch_start(trace)
+        last_batch = _last_batch_start(trace)
         found += [last_batch] if last_batch is not None else []
         worst = max(found, key=lambda part: part.least_ms, default=None)
         if worst is None:
@@ -223,7 +223,7 @@ def _products_factor(trace: Trace, event: Event) -> float:
     # The model has no weights when fit starts, or more than the recording lists: count the updates of variables.
     if not op_work.largest_model_weights(trace) or len(op_work.largest_model_weights(trace)) >= MAX_LISTED_WEIGHTS:
         kernels = max(kernels, int((graph.get("types") or {}).get("AssignSubVariableOp") or 0))
-    made = sum(float(n) for n in (graph.get("matrix") or {}).values()) / copies_of_step(event)
+    made = sum(float(n) for n in (graph.get("matrix") or {}).values()) / _copies_of_step(event)
     return made / (PRODUCTS_PER_WEIGHT * kernels) if kernels else 0.0
 
 
@@ -261,12 +261,12 @@ def first_training(trace: Trace) -> Event | None:
     return max(firsts, key=lambda e: e.ms) if firsts else None
 
 
-def xla_start(trace: Trace) -> XlaStart | None:
+def _xla_start(trace: Trace) -> XlaStart | None:
     """The compilation of the training function, if XLA compiles a model or a function."""
     event = first_training(trace)
     if event is None or not xla_compilation.is_xla_compiled(trace, event):
         return None
-    price, is_default = price_without_xla(trace, event), is_keras_default(trace, event)
+    price, is_default = _price_without_xla(trace, event), _is_keras_default(trace, event)
     by_keras = "Keras compiles with XLA by default on a GPU: " if is_default else ""
     says = f"{by_keras}tracing and compiling by XLA"
     also = f"without XLA the run {price.says}"
@@ -278,29 +278,29 @@ def xla_start(trace: Trace) -> XlaStart | None:
     return XlaStart(start, price, is_default)
 
 
-def is_keras_default(trace: Trace, event: Event) -> bool:
+def _is_keras_default(trace: Trace, event: Event) -> bool:
     """Whether Keras chose XLA, as it does by default on a GPU."""
     return trace.on_accelerator and bool(
         xla_default.is_xla_default(trace, xla_compilation.deciding_compile_call(trace, event))
     )
 
 
-def price_without_xla(trace: Trace, event: Event) -> XlaPrice:
+def _price_without_xla(trace: Trace, event: Event) -> XlaPrice:
     """The price of leaving XLA out of the function that ``event`` traced."""
     beyond_ms = max(event.ms - float(event.data.get("trace_ns") or 0) / 1e6, 0.0)
-    again_ms = sum(ms for _, ms in recompiled_steps(trace))
+    again_ms = sum(ms for _, ms in _recompiled_steps(trace))
     steps = int(trace.steps.number[-1]) + 1 if len(trace.steps) else 0
     if not trace.on_accelerator:
         return XlaPrice(XLA_TIME_SHARE * beyond_ms + again_ms, None, steps)
-    return XlaPrice(max(beyond_ms - FIRST_RUN_MS, 0.0) + again_ms, unfused_launch_ms(trace, event), steps)
+    return XlaPrice(max(beyond_ms - FIRST_RUN_MS, 0.0) + again_ms, _unfused_launch_ms(trace, event), steps)
 
 
-def unfused_launch_ms(trace: Trace, event: Event) -> tuple[float, float, float] | None:
+def _unfused_launch_ms(trace: Trace, event: Event) -> tuple[float, float, float] | None:
     """How much longer the host launches the kernels of a step on a GPU if they are not fused.
 
     How much longer they compute is not included. Launches during the device's own work cost nothing.
     """
-    kernels = unfused_kernels(event)
+    kernels = _unfused_kernels(event)
     if kernels is None:
         return None
     device = trace.device
@@ -311,22 +311,22 @@ def unfused_launch_ms(trace: Trace, event: Event) -> tuple[float, float, float] 
     return low, likely, high
 
 
-def unfused_kernels(event: Event) -> float | None:
+def _unfused_kernels(event: Event) -> float | None:
     """Kernels of a step without XLA, by the ops of its graph; None without a graph."""
     graph = event.data.get("graph") or {}
     types = graph.get("types") or {}
     if not graph.get("ops") or not types:
         return None
     working = float(graph["ops"]) - sum(float(n) for kind, n in types.items() if kind in OPS_WITHOUT_KERNELS)
-    return KERNELS_PER_OP * working / copies_of_step(event)
+    return KERNELS_PER_OP * working / _copies_of_step(event)
 
 
-def copies_of_step(event: Event) -> int:
+def _copies_of_step(event: Event) -> int:
     """How many times the summary of a traced graph counts the ops of one step."""
     return 2 if event.name.endswith(TRACED_TWICE_NAME) else 1
 
 
-def recompiled_steps(trace: Trace) -> list[tuple[int, float]]:
+def _recompiled_steps(trace: Trace) -> list[tuple[int, float]]:
     """Steps in which XLA compiled again for a smaller batch, with or without a new trace, and the time it took."""
     steps = trace.steps
     if len(steps) < 3:
@@ -343,9 +343,9 @@ def recompiled_steps(trace: Trace) -> list[tuple[int, float]]:
     return sorted(again.items())
 
 
-def last_batch_start(trace: Trace) -> AvoidableStart | None:
+def _last_batch_start(trace: Trace) -> AvoidableStart | None:
     """Compilations for a last batch that is smaller than the others."""
-    again = recompiled_steps(trace)
+    again = _recompiled_steps(trace)
     if not again:
         return None
     ms = sum(took for _, took in again)

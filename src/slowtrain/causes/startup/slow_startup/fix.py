@@ -34,11 +34,11 @@ AUTOTUNE_CACHE_SINCE = (2, 17)  # an older TensorFlow ends the process at an XLA
 def find_cures(trace: Trace, finding: StartFinding) -> Iterable[Prescription]:
     kind, places, last_batch = finding.worst.kind, finding.worst.places, finding.last_batch
     if kind is AvoidableKind.XLA and finding.xla is not None:
-        yield from leave_out_cures(trace, finding.xla.price, places)
+        yield from _leave_out_cures(trace, finding.xla.price, places)
         if last_batch is not None:
-            yield from one_batch_size_cures(trace, last_batch, last_batch.places)
+            yield from _one_batch_size_cures(trace, last_batch, last_batch.places)
     elif kind is AvoidableKind.LAST_BATCH and last_batch is not None:
-        yield from one_batch_size_cures(trace, last_batch, places)
+        yield from _one_batch_size_cures(trace, last_batch, places)
     elif kind in (AvoidableKind.LAYER, AvoidableKind.STEPS):
         yield _loop_cure(trace, places, are_steps=kind is AvoidableKind.STEPS)
     elif kind is AvoidableKind.SHAPES:
@@ -176,7 +176,7 @@ def _serves_validation(source: Source, call: ast.Call) -> bool:
     return function is not None and len(call_index.index_of(source).called(function.name)) > 1
 
 
-def leave_out_cures(trace: Trace, price: XlaPrice, places: Iterable[Place]) -> Iterator[Prescription]:
+def _leave_out_cures(trace: Trace, price: XlaPrice, places: Iterable[Place]) -> Iterator[Prescription]:
     """Leaves XLA out of this run, or keeps its results for the next ones."""
     edit = recorded_edits.first_applicable(trace, places, keras_calls.disable_xla)
     call = (
@@ -202,7 +202,7 @@ def cache_cures(trace: Trace) -> Iterator[Prescription]:
     yield Prescription("setting", Effect.EQUIVALENT, says)
 
 
-def one_batch_size_cures(trace: Trace, last_batch: AvoidableStart, places: Iterable[Place]) -> Iterator[Prescription]:
+def _one_batch_size_cures(trace: Trace, last_batch: AvoidableStart, places: Iterable[Place]) -> Iterator[Prescription]:
     """Leaves the last batch out."""
     saves = f"spares a compilation of {format_number(last_batch.ms / 1e3, 2)} s"
     left = "the last samples of each epoch are not trained on (another shuffle leaves out others)"

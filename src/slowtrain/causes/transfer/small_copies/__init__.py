@@ -99,7 +99,7 @@ class SmallCopies(Cause[TinyCopies | PageableCopies]):
         copied = trace.device.copies.get("h2d") if trace.device is not None else None
         if copied is None or copied.bytes <= 0:  # AMD's copies have no bytes in a profile
             return None
-        return find_tiny_copies(trace, copied) if are_tiny(copied) else find_pageable_copies(trace, copied)
+        return _find_tiny_copies(trace, copied) if _are_tiny(copied) else _find_pageable_copies(trace, copied)
 
     def evidence(self, trace: Trace, finding: TinyCopies | PageableCopies) -> Evidence:
         return finding.evidence(trace)
@@ -112,10 +112,10 @@ def _may_be_slow(trace: Trace, copied: DirectionCopies) -> bool:
     """Whether the step may wait for pageable copies, or for small ones if their bytes are unknown."""
     if not copied.bytes:
         return trace.share(Category.FEED) >= MIN_SYMPTOM_SHARE
-    return copied.pageable is None and not are_tiny(copied) and copied.exposed_ms >= MIN_SYMPTOM_SHARE * trace.step_ms
+    return copied.pageable is None and not _are_tiny(copied) and copied.exposed_ms >= MIN_SYMPTOM_SHARE * trace.step_ms
 
 
-def find_pageable_copies(trace: Trace, copied: DirectionCopies) -> PageableCopies | None:
+def _find_pageable_copies(trace: Trace, copied: DirectionCopies) -> PageableCopies | None:
     """None if the profile does not name pageable copies, or if locked memory would not be faster."""
     pageable = copied.pageable
     if pageable is None or pageable.ms <= 0 or pageable.bytes < MIN_PAGEABLE_SHARE * copied.bytes:
@@ -140,9 +140,9 @@ def _evidence_places(trace: Trace) -> tuple[Place, ...]:
     return distinct_places((*ends[-1:], trace.steps.place))
 
 
-def are_tiny(copied: DirectionCopies) -> bool:
+def _are_tiny(copied: DirectionCopies) -> bool:
     return copied.count >= MIN_COPIES and copied.bytes <= MAX_MEAN_BYTES * copied.count
 
 
-def find_tiny_copies(trace: Trace, copied: DirectionCopies) -> TinyCopies:
+def _find_tiny_copies(trace: Trace, copied: DirectionCopies) -> TinyCopies:
     return TinyCopies(copied, handover_ms_by_category(trace))

@@ -61,14 +61,14 @@ class WideInput(Cause[WideInputFinding]):
     words = ("from_tensor_slices", "uint8", "decode_jpeg", "decode_png")
 
     def wants(self, trace: Trace) -> frozenset[Signal]:
-        known = trace.share(Category.FEED) < MIN_SYMPTOM_SHARE or wide_part_by_casts(trace) is not None
-        known = known or casts_bytes_on_device(trace) or wide_part_by_array(trace) is not None
-        known = known or has_element_types(trace.pipeline)
+        known = trace.share(Category.FEED) < MIN_SYMPTOM_SHARE or _wide_part_by_casts(trace) is not None
+        known = known or _casts_bytes_on_device(trace) or _wide_part_by_array(trace) is not None
+        known = known or _has_element_types(trace.pipeline)
         return super().wants(trace) | (set() if known else {Signal.PIPELINE, Signal.WRITTEN})
 
     def find(self, trace: Trace) -> WideInputFinding | None:
-        by_array = wide_part_by_array(trace)
-        part = wide_part_by_pipeline(trace.pipeline) or wide_part_by_casts(trace) or by_array
+        by_array = _wide_part_by_array(trace)
+        part = _wide_part_by_pipeline(trace.pipeline) or _wide_part_by_casts(trace) or by_array
         copied = trace.device.copies.get("h2d") if trace.device is not None else None
         copy_ms = max(trace.mean(Category.FEED) - copied.count * COPY_START_MS, 0.0) if copied is not None else 0.0
         # The step's own thread cuts a batch out of arrays. What that takes beyond the call depends on the bytes.
@@ -102,7 +102,7 @@ class WideInput(Cause[WideInputFinding]):
         return [Drop(drops, 0.5, (0.6, 1.1))]
 
 
-def wide_part_by_array(trace: Trace) -> WidePart | None:
+def _wide_part_by_array(trace: Trace) -> WidePart | None:
     """An array given to `fit` in which so few and evenly spaced values were seen that a byte could hold each."""
     device = trace.device
     copied = device.copies.get("h2d") if device is not None else None
@@ -135,7 +135,7 @@ def _casting_line(trace: Trace, fit: Place | None) -> Place | None:
     return Place(fit.file, max(casts)) if name and casts else None
 
 
-def wide_part_by_pipeline(pipe: Pipeline | None) -> WidePart | None:
+def _wide_part_by_pipeline(pipe: Pipeline | None) -> WidePart | None:
     """The element types of the last stage, compared with those of the stages before it."""
     stages = [w for w in pipe.written if _element_parts(w)] if pipe is not None else []
     if not stages:
@@ -156,7 +156,7 @@ def wide_part_by_pipeline(pipe: Pipeline | None) -> WidePart | None:
     return WidePart(dtype, narrow, bytes_by_dtype[dtype] / total, cast.place) if narrow != dtype else None
 
 
-def has_element_types(pipe: Pipeline | None) -> bool:
+def _has_element_types(pipe: Pipeline | None) -> bool:
     """Whether the types of any stage's elements are known."""
     return pipe is not None and any(_dtype_name(p) for w in pipe.written for p in _element_parts(w))
 
@@ -176,7 +176,7 @@ def _part_bytes(part: dict[str, Any]) -> float:
     return prod(float(d) for d in part.get("shape") or () if d) * BYTES_BY_DTYPE.get(_dtype_name(part), 0)
 
 
-def wide_part_by_casts(trace: Trace) -> WidePart | None:
+def _wide_part_by_casts(trace: Trace) -> WidePart | None:
     """Casts on the device of as many wide numbers as were copied to it."""
     device = trace.device
     copied = device.copies.get("h2d") if device is not None else None
@@ -194,7 +194,7 @@ def wide_part_by_casts(trace: Trace) -> WidePart | None:
     return None
 
 
-def casts_bytes_on_device(trace: Trace) -> bool:
+def _casts_bytes_on_device(trace: Trace) -> bool:
     """Whether most of the copied bytes are uint8 that the device casts: then they did not cross wide."""
     device = trace.device
     return device is not None and any(

@@ -37,11 +37,11 @@ KERAS_METHODS = ("fit", "evaluate", "predict")  # they would get bytes as well
 
 
 def find_cures(trace: Trace, finding: WideInputFinding) -> Iterable[Prescription]:
-    says, made = narrowing_edits(trace, finding.part)
+    says, made = _narrowing_edits(trace, finding.part)
     yield Prescription("edit", Effect.EQUIVALENT, says, edits=made)
 
 
-def narrowing_edits(trace: Trace, part: WidePart) -> tuple[str, tuple[Edit, ...]]:
+def _narrowing_edits(trace: Trace, part: WidePart) -> tuple[str, tuple[Edit, ...]]:
     """The cure's words and its edits; no edits if the text does not have the shape that they need."""
     places = (part.place,) if part.place else ()
     if part.narrow != "uint8":
@@ -67,7 +67,7 @@ def cast_in_model(source: Source, line: int) -> list[Edit]:
     No edits if the model is called in another way, or is more than a list of layers.
     """
     calls = [c for c in node_lookup.calls_at_line(source, line, "map") if isinstance(c.func, ast.Attribute)]
-    scale = scale_of_map(source, calls[0]) if len(calls) == 1 else None
+    scale = _scale_of_map(source, calls[0]) if len(calls) == 1 else None
     built = [n for n in syntax_tree.walk(source.tree) if isinstance(n, ast.Call) and model_settings.is_model(source, n)]
     listed = node_lookup.argument_value(built[0], "layers", 0) if len(built) == 1 else None
     if (
@@ -78,8 +78,8 @@ def cast_in_model(source: Source, line: int) -> list[Edit]:
     ):
         return []
     given, names = list(_model_inputs(source, built[0])), set[str]()
-    found = [casting_map(source, one, calls[0], names) for one in given]
-    if not found or None in found or calls[0] not in found or is_read_elsewhere(source, given, names):
+    found = [_casting_map(source, one, calls[0], names) for one in given]
+    if not found or None in found or calls[0] not in found or _is_read_elsewhere(source, given, names):
         return []
     keras, also = model_settings.keras_reference(source)
     first = listed.elts[0]
@@ -89,11 +89,11 @@ def cast_in_model(source: Source, line: int) -> list[Edit]:
     layer = f"{keras}.layers.Rescaling({scale})"
     put = f", {layer}" if entrance else f"{layer}, "
     at = edits.node_end(first) if entrance else edits.node_start(first)
-    gone = [without_call(source, c) for c in dict.fromkeys(found) if c is not None]
+    gone = [_without_call(source, c) for c in dict.fromkeys(found) if c is not None]
     return [*also, edits.insert_text(source, at, put), *gone]
 
 
-def without_call(source: Source, call: ast.Call) -> Edit:
+def _without_call(source: Source, call: ast.Call) -> Edit:
     """Removes one operation of a data set, or its statement if it does nothing else: ``ds = ds.map(scale)``."""
     owner = call.func.value if isinstance(call.func, ast.Attribute) else call
     statement = node_lookup.enclosing_statement(source, call)
@@ -107,7 +107,7 @@ def without_call(source: Source, call: ast.Call) -> Edit:
     return Edit(source.file, edits.node_end(owner), edits.node_end(call), "")
 
 
-def scale_of_map(source: Source, call: ast.Call) -> str | None:
+def _scale_of_map(source: Source, call: ast.Call) -> str | None:
     """The factor by which the function of a map scales its first element after the cast; None if it does more."""
     function = node_lookup.argument_value(call, "map_func", 0)
     given = node_lookup.function_named(source, function.id, call) if isinstance(function, ast.Name) else function
@@ -161,7 +161,7 @@ def _names_model(source: Source, name: ast.Name, built: ast.Call) -> bool:
     return name_bindings.latest_assignment(source, name) is built
 
 
-def casting_map(source: Source, given: ast.expr, alike: ast.Call, names: set[str]) -> ast.Call | None:
+def _casting_map(source: Source, given: ast.expr, alike: ast.Call, names: set[str]) -> ast.Call | None:
     """The map in a data set's chain that does what ``alike`` does, if nothing behind it changes its results.
 
     Adds to ``names`` the variables between the map and the model.
@@ -182,7 +182,7 @@ def casting_map(source: Source, given: ast.expr, alike: ast.Call, names: set[str
     return None
 
 
-def is_read_elsewhere(source: Source, given: list[ast.expr], names: set[str]) -> bool:
+def _is_read_elsewhere(source: Source, given: list[ast.expr], names: set[str]) -> bool:
     """Whether anything but the model reads the data set, apart from assignments between these ``names``."""
     above = node_lookup.parents_of(source)
     for node in (n for name in names for n in name_bindings.reads_of(source, name)):
@@ -204,23 +204,23 @@ def cast_in_step(source: Source, line: int) -> list[Edit]:
     No edits unless each loop over the data set gives its batches to that function alone, and nothing else reads them.
     """
     calls = [c for c in node_lookup.calls_at_line(source, line, "map") if isinstance(c.func, ast.Attribute)]
-    scale = scale_of_map(source, calls[0]) if len(calls) == 1 else None
+    scale = _scale_of_map(source, calls[0]) if len(calls) == 1 else None
     if scale is None or call_index.index_of(source).called(*KERAS_METHODS):
         return []
     names: set[str] = set()
     loops = [n for n in call_index.nodes_of_kind(source, ast.For) if isinstance(n, ast.For)]
-    mine = [n for n in loops if casting_map(source, _dataset_of_loop(n), calls[0], names) is calls[0]]
+    mine = [n for n in loops if _casting_map(source, _dataset_of_loop(n), calls[0], names) is calls[0]]
     given = [_dataset_of_loop(n) for n in mine]
     steps = [_step_function(source, loop) for loop in mine]
     step = steps[0] if steps else None
-    if step is None or any(s is not step for s in steps) or is_read_elsewhere(source, given, names):
+    if step is None or any(s is not step for s in steps) or _is_read_elsewhere(source, given, names):
         return []
     if len(call_index.index_of(source).called(step.name)) != len(mine) or not _is_castable_graph_function(source, step):
         return []
     name = scope_names.parameter_names(step)[0]
     tf, also = edits.ensure_import(source, "tensorflow", "tf")
     cast = f"{name} = {tf}.cast({name}, {tf}.float32){_scaling_text(scale)}"
-    return [*also, edits.insert_before(source, _first_statement(step), cast), without_call(source, calls[0])]
+    return [*also, edits.insert_before(source, _first_statement(step), cast), _without_call(source, calls[0])]
 
 
 def _dataset_of_loop(loop: ast.For) -> ast.expr:
