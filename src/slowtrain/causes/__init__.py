@@ -15,7 +15,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from types import ModuleType
-from typing import Any, ClassVar, Generic, TypeVar, cast
+from typing import Any, ClassVar, Generic, Protocol, TypeVar, cast, runtime_checkable
 
 from slowtrain import cause_folder
 from slowtrain.model import Category, Evidence, Place, Prescription, Signal, Spot, VerdictKind
@@ -60,6 +60,15 @@ class _FolderPart:
 
 def _from_folder(read: Callable[[Path], Part]) -> Part:
     return cast(Part, _FolderPart(read))
+
+
+@runtime_checkable
+class PricedFinding(Protocol):
+    """A finding that explains and prices itself, because a cause has several kinds of them."""
+
+    def evidence(self, trace: Trace) -> Evidence: ...
+
+    def remedies(self, trace: Trace) -> Sequence[Remedy]: ...
 
 
 FindingT = TypeVar("FindingT")
@@ -151,14 +160,24 @@ class Cause(ABC, Generic[FindingT]):
         """The finding, or None if the trace is free of this cause."""
 
     def evidence(self, trace: Trace, finding: FindingT) -> Evidence:
-        """The finding in words, numbers and places. A cause whose finding is an ``Evidence`` inherits this method."""
-        if not isinstance(finding, Evidence):
-            raise NotImplementedError(f"{self.id} has findings of its own and no evidence()")
-        return finding
+        """The finding in words, numbers and places.
 
-    @abstractmethod
+        A cause whose finding is an ``Evidence``, or has a method ``evidence(trace)``, inherits this method.
+        """
+        if isinstance(finding, Evidence):
+            return finding
+        if isinstance(finding, PricedFinding):
+            return finding.evidence(trace)
+        raise NotImplementedError(f"{self.id} has findings of its own and no evidence()")
+
     def remedies(self, trace: Trace, finding: FindingT) -> Sequence[Remedy]:
-        """What a cure would change in the trace; :mod:`slowtrain.whatif` prices it. Empty: nothing to gain."""
+        """What a cure would change in the trace; :mod:`slowtrain.whatif` prices it. Empty: nothing to gain.
+
+        A cause whose finding has a method ``remedies(trace)`` inherits this method.
+        """
+        if isinstance(finding, PricedFinding):
+            return finding.remedies(trace)
+        raise NotImplementedError(f"{self.id} has no remedies()")
 
     def scope_in(self, trace: Trace, finding: FindingT) -> str:
         """The scope of the saving, ``step`` or ``run``, if it depends on where the time was found."""

@@ -122,12 +122,6 @@ class UnfusedElementwise(Cause[LongHostOps | ElementwiseKernels]):
     def find(self, trace: Trace) -> LongHostOps | ElementwiseKernels | None:
         return _find_long_host_ops(trace) if trace.device is None else _find_elementwise_kernels(trace, trace.device)
 
-    def evidence(self, trace: Trace, finding: LongHostOps | ElementwiseKernels) -> Evidence:
-        return finding.evidence(trace)
-
-    def remedies(self, trace: Trace, finding: LongHostOps | ElementwiseKernels) -> Sequence[Remedy]:
-        return finding.remedies(trace)
-
 
 def _find_elementwise_kernels(trace: Trace, device: Device) -> ElementwiseKernels | None:
     if trace.on_jax and trace.eager and trace.share(Category.DEVICE) < MIN_BUSY_SHARE:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -76,12 +76,16 @@ class HookFinding:
             self.places,
         )
 
-    def remedies(self, trace: Trace) -> Iterable[Remedy]:
-        if self.step_ms > 0:
-            saved_ms = (1 - BATCH_HOOK_LEFT_SHARE) * self.step_ms
-            yield Drop(spread_over_categories(trace, saved_ms, (Category.CALLBACK, Category.READBACK)), spread=SPREAD)
-        if self.between_ms > 0:
-            yield Skip((1 - EPOCH_HOOK_LEFT_SHARE) * self.between_ms, spread=SPREAD)
+    def remedies(self, trace: Trace) -> Sequence[Remedy]:
+        in_steps = (1 - BATCH_HOOK_LEFT_SHARE) * self.step_ms
+        between = (1 - EPOCH_HOOK_LEFT_SHARE) * self.between_ms
+        dropped = (
+            spread_over_categories(trace, in_steps, (Category.CALLBACK, Category.READBACK)) if in_steps > 0 else {}
+        )
+        return [
+            *([Drop(dropped, spread=SPREAD)] if in_steps > 0 else []),
+            *([Skip(between, spread=SPREAD)] if between > 0 else []),
+        ]
 
     def scope_in(self, trace: Trace) -> str:
         return "step" if self.step_ms and self.step_ms * trace.steps.count >= self.between_ms else "run"
@@ -102,13 +106,12 @@ class LoggingFinding:
         numbers = {"call_ms": self.call_ms, "calls": self.calls, "total_ms": self.total_ms, "step_ms": self.step_ms}
         return Evidence(self.says, numbers, self.where)
 
-    def remedies(self, trace: Trace) -> Iterable[Remedy]:
-        left = 1 - BATCH_HOOK_LEFT_SHARE
-        if self.step_ms:
-            categories = (Category.PYTHON, Category.READBACK)
-            yield Drop(spread_over_categories(trace, left * self.step_ms, categories), spread=SPREAD)
-        else:
-            yield Skip(left * self.total_ms, spread=SPREAD)
+    def remedies(self, trace: Trace) -> Sequence[Remedy]:
+        saved_share = 1 - BATCH_HOOK_LEFT_SHARE
+        if not self.step_ms:
+            return [Skip(saved_share * self.total_ms, spread=SPREAD)]
+        saved = spread_over_categories(trace, saved_share * self.step_ms, (Category.PYTHON, Category.READBACK))
+        return [Drop(saved, spread=SPREAD)]
 
     def scope_in(self, trace: Trace) -> str:
         return "step" if self.step_ms else "run"
@@ -130,12 +133,6 @@ class HeavyCallback(Cause[HookFinding | LoggingFinding]):
         if hooks:
             return HookFinding(tuple(hooks), _hook_places(trace, hooks[0].name))
         return _step_logging(trace) or _logging_between_steps(trace)
-
-    def evidence(self, trace: Trace, finding: HookFinding | LoggingFinding) -> Evidence:
-        return finding.evidence(trace)
-
-    def remedies(self, trace: Trace, finding: HookFinding | LoggingFinding) -> Sequence[Remedy]:
-        return list(finding.remedies(trace))
 
     def scope_in(self, trace: Trace, finding: HookFinding | LoggingFinding) -> str:
         return finding.scope_in(trace)

@@ -44,12 +44,12 @@ MAX_ELEMENT_BYTES = 65_536  # a larger element is work for any op
 class NestedWindows:
     nested: NestedDatasets
 
-    def evidence(self) -> Evidence:
+    def evidence(self, _trace: Trace) -> Evidence:
         count = self.nested.count
         says = f"{count:.0f} data sets are made for each batch, one for each element"
         return Evidence(says, {"calls_per_step": count, "map_ms": self.nested.node.ms}, (self.nested.place,))
 
-    def remedies(self) -> Sequence[Remedy]:
+    def remedies(self, _trace: Trace) -> Sequence[Remedy]:
         return [Supply(pipeline=self.nested.in_batches(), nested=True, spread=(0.6, 1.1))]
 
 
@@ -72,7 +72,7 @@ class TinyMaps:
     pipeline: Pipeline
     maps: tuple[TinyMap, ...]
 
-    def evidence(self) -> Evidence:
+    def evidence(self, _trace: Trace) -> Evidence:
         calls = sum(calls_per_batch(self.pipeline, one.node) for one in self.maps)
         ms, ops_ms = sum(one.node.ms for one in self.maps), sum(one.ops_ms for one in self.maps)
         subject, its = ("the map is", "its") if len(self.maps) == 1 else (f"{len(self.maps)} maps are", "their")
@@ -86,7 +86,7 @@ class TinyMaps:
     def where(self) -> tuple[Place, ...]:
         return distinct_places(place for one in self.maps for place in _map_places(self.pipeline, one.node))
 
-    def remedies(self) -> Sequence[Remedy]:
+    def remedies(self, _trace: Trace) -> Sequence[Remedy]:
         pipe = self.pipeline
         batched = [
             as_batched_map(
@@ -108,12 +108,6 @@ class PerElementMap(Cause[NestedWindows | TinyMaps]):
 
     def find(self, trace: Trace) -> NestedWindows | TinyMaps | None:
         return _find_nested_windows(trace) or _find_tiny_maps(trace)
-
-    def evidence(self, trace: Trace, finding: NestedWindows | TinyMaps) -> Evidence:
-        return finding.evidence()
-
-    def remedies(self, trace: Trace, finding: NestedWindows | TinyMaps) -> Sequence[Remedy]:
-        return finding.remedies()
 
 
 def _find_nested_windows(trace: Trace) -> NestedWindows | None:

@@ -28,18 +28,13 @@ def {name}(table, size, shift):
 
 
 def find_cures(trace: Trace, finding: NestedWindows | TinyMaps) -> Iterable[Prescription]:
-    return _window_cures(trace, finding) if isinstance(finding, NestedWindows) else _batching_cures(trace, finding)
-
-
-def _window_cures(trace: Trace, finding: NestedWindows) -> Iterable[Prescription]:
+    if isinstance(finding, TinyMaps):
+        batched = input_edits.batch_before_map(trace, finding.maps[0].node, finding.where()[:1])
+        yield Prescription("edit", Effect.EQUIVALENT, "batch first, then map over whole batches", edits=batched)
+        return
     says = "gather whole batches by index (or timeseries_dataset_from_array) in place of window().flat_map()"
-    made = recorded_edits.first_applicable(trace, (finding.nested.place,), gather_windows)
-    yield Prescription("edit" if made else "advice", Effect.EXACT, says, edits=made)
-
-
-def _batching_cures(trace: Trace, finding: TinyMaps) -> Iterable[Prescription]:
-    made = input_edits.batch_before_map(trace, finding.maps[0].node, finding.where()[:1])
-    yield Prescription("edit", Effect.EQUIVALENT, "batch first, then map over whole batches", edits=made)
+    gathered = recorded_edits.first_applicable(trace, (finding.nested.place,), gather_windows)
+    yield Prescription("edit" if gathered else "advice", Effect.EXACT, says, edits=gathered)
 
 
 def gather_windows(source: Source, line: int) -> list[Edit]:

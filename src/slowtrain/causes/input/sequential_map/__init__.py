@@ -95,12 +95,6 @@ class SequentialMap(Cause[SequentialUserMap | SequentialInterleave]):
     def find(self, trace: Trace) -> SequentialUserMap | SequentialInterleave | None:
         return _find_sequential_map(trace) or _find_sequential_interleave(trace)
 
-    def evidence(self, trace: Trace, finding: SequentialUserMap | SequentialInterleave) -> Evidence:
-        return finding.evidence(trace)
-
-    def remedies(self, trace: Trace, finding: SequentialUserMap | SequentialInterleave) -> Sequence[Remedy]:
-        return finding.remedies(trace)
-
 
 def _find_sequential_interleave(trace: Trace) -> SequentialInterleave | None:
     """The user's interleave without parallel calls whose own maps set the pace."""

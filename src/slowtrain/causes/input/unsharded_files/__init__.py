@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from enum import Enum
 
 from slowtrain.causes import Cause
 from slowtrain.columns.input_pipeline import Node, Pipeline
@@ -14,7 +15,6 @@ from slowtrain.trace.signals.input.input_feed import (
     BATCH_CALL_MS,
     READING_OPS,
     READY_ELEMENT_US,
-    NestedDatasets,
     calls_per_batch,
     find_nested_datasets,
     profiled_op_ms,
@@ -32,84 +32,27 @@ MAX_OTHER_SHARE = 0.5  # of a map's time: with more, its function mostly does so
 READER_NAMES = ("TFRecord", "TextLine", "FixedLengthRecord")
 
 
-@dataclass(frozen=True)
-class FilePerDataset:
-    """Each file is opened as a data set of its own. ``cacheable_node``: another node that reads, if there is one."""
+class ReadingKind(Enum):
+    """How a pipeline reads its files."""
 
-    nested: NestedDatasets
-    cacheable_node: Node | None
-
-    def where(self, trace: Trace) -> tuple[Place, ...]:
-        return (self.nested.place,)
-
-    def evidence(self, trace: Trace) -> Evidence:
-        count = self.nested.count
-        says = f"{count:.0f} files are opened for each batch, each as a data set of its own"
-        return Evidence(says, {"files_per_step": count, "read_ms": self.nested.node.ms}, self.where(trace))
-
-    def remedies(self, trace: Trace) -> Sequence[Remedy]:
-        return [Supply(pipeline=self.nested.without_nesting(), nested=True, spread=(0.6, 1.1))]
+    FILE_PER_DATASET = "each file is opened as a data set of its own"
+    FILE_PER_ELEMENT = "a map opens a file in each call"
+    SINGLE_READER = "one reader of record files sets the pace"
 
 
 @dataclass(frozen=True)
-class FilePerElement:
-    """A map opens ``files`` files for each batch; ``other_ms`` of it is no reading."""
+class FileReading:
+    """Reading of one kind in words, with the remedy. ``node``: its result can be cached; None if no such node reads."""
 
-    pipeline: Pipeline
-    node: Node
-    files: float
-    other_ms: float
-
-    @property
-    def cacheable_node(self) -> Node | None:
-        return self.node
-
-    def where(self, trace: Trace) -> tuple[Place, ...]:
-        return user_lines(self.node) or first_stage_places(trace)
-
-    def evidence(self, trace: Trace) -> Evidence:
-        files, ms = self.files, self.node.ms
-        rate, each_us = files / trace.step_ms * 1e3, format_number(1e3 * ms / files, 2)
-        return Evidence(
-            f"{files:.0f} files are opened for each batch, {rate:.0f} a second, {each_us} µs each",
-            {"files_per_step": files, "read_ms": ms - self.other_ms, "other_ms": self.other_ms},
-            self.where(trace),
-        )
-
-    def remedies(self, trace: Trace) -> Sequence[Remedy]:
-        # Records from one file come about as fast as elements from memory, and whole batches can be decoded at once.
-        ms = min(self.other_ms + BATCH_CALL_MS + self.files * 2 * READY_ELEMENT_US / 1e3, self.node.ms)
-        return [Supply(pipeline=self.pipeline.changed(replace(self.node, ms=ms)))]
+    kind: ReadingKind
+    says: str
+    numbers: Mapping[str, float]
+    where: tuple[Place, ...]
+    supply: Supply
+    node: Node | None
 
 
-@dataclass(frozen=True)
-class SingleReader:
-    """One reader of record files sets the pace."""
-
-    pipeline: Pipeline
-    node: Node
-
-    @property
-    def cacheable_node(self) -> Node | None:
-        return self.node
-
-    def where(self, trace: Trace) -> tuple[Place, ...]:
-        return user_lines(self.node) or first_stage_places(trace)
-
-    def evidence(self, trace: Trace) -> Evidence:
-        records, ms = self.node.elements, self.node.ms
-        return Evidence(
-            f"one reader reads {records:.0f} records for each batch, {format_number(ms, 2)} ms, and nothing else is "
-            "read meanwhile",
-            {"files_per_step": records, "read_ms": ms, "other_ms": 0.0},
-            self.where(trace),
-        )
-
-    def remedies(self, trace: Trace) -> Sequence[Remedy]:
-        return [Supply(pipeline=self.pipeline.changed(replace(self.node, ms=self.node.ms / trace.cores)))]
-
-
-class UnshardedFiles(Cause[FilePerDataset | FilePerElement | SingleReader]):
+class UnshardedFiles(Cause[FileReading]):
     """Every element is a small file of its own, or one reader goes through all files in turn."""
 
     title = "Many small files are read one by one"
@@ -117,25 +60,28 @@ class UnshardedFiles(Cause[FilePerDataset | FilePerElement | SingleReader]):
     symptoms = frozenset({Category.INPUT})
     words = ("read_file", "TFRecordWriter")
 
-    def find(self, trace: Trace) -> FilePerDataset | FilePerElement | SingleReader | None:
+    def find(self, trace: Trace) -> FileReading | None:
         return _file_reading(trace)
 
-    def evidence(self, trace: Trace, finding: FilePerDataset | FilePerElement | SingleReader) -> Evidence:
-        return finding.evidence(trace)
+    def evidence(self, trace: Trace, finding: FileReading) -> Evidence:
+        return Evidence(finding.says, finding.numbers, finding.where)
 
-    def remedies(self, trace: Trace, finding: FilePerDataset | FilePerElement | SingleReader) -> Sequence[Remedy]:
-        return finding.remedies(trace)
-
-
-def _file_reading(trace: Trace) -> FilePerDataset | FilePerElement | SingleReader | None:
-    nested = find_nested_datasets(trace, of_files=True)
-    reading = _slow_reading(trace)
-    if nested is not None:
-        return FilePerDataset(nested, reading.node if reading is not None else None)
-    return reading
+    def remedies(self, trace: Trace, finding: FileReading) -> Sequence[Remedy]:
+        return [finding.supply]
 
 
-def _slow_reading(trace: Trace) -> FilePerElement | SingleReader | None:
+def _file_reading(trace: Trace) -> FileReading | None:
+    nested, reading = find_nested_datasets(trace, of_files=True), _slow_reading(trace)
+    if nested is None:
+        return reading
+    says = f"{nested.count:.0f} files are opened for each batch, each as a data set of its own"
+    numbers = {"files_per_step": nested.count, "read_ms": nested.node.ms}
+    supply = Supply(pipeline=nested.without_nesting(), nested=True, spread=(0.6, 1.1))
+    node = reading.node if reading is not None else None
+    return FileReading(ReadingKind.FILE_PER_DATASET, says, numbers, (nested.place,), supply, node)
+
+
+def _slow_reading(trace: Trace) -> FileReading | None:
     """The node that reads and sets the pace."""
     pipe = waited_pipeline(trace)
     if pipe is None:
@@ -148,11 +94,11 @@ def _slow_reading(trace: Trace) -> FilePerElement | SingleReader | None:
         # The time of a record is complete, without a missing price of calls: it has to explain the wait.
         is_slow = node.ms >= max(0.4 * trace.step_ms, 0.5 * max(n.ms for n in slow))
         if node.name.startswith(READER_NAMES) and is_slow and not any(n.family == "Interleave" for n in pipe.nodes):
-            return SingleReader(pipe, node)
+            return _single_reader(trace, pipe, node)
     return None
 
 
-def _file_per_element(trace: Trace, pipe: Pipeline, node: Node) -> FilePerElement | None:
+def _file_per_element(trace: Trace, pipe: Pipeline, node: Node) -> FileReading | None:
     """A map that opens a small file in each call, and does little else."""
     function = node.written
     if node.family != "Map" or not function or "ReadFile" not in function.ops or function.python:
@@ -168,7 +114,25 @@ def _file_per_element(trace: Trace, pipe: Pipeline, node: Node) -> FilePerElemen
         or decodes
     ):
         return None
-    return FilePerElement(pipe, node, files, other_ms)
+    rate, each_us = files / trace.step_ms * 1e3, format_number(1e3 * node.ms / files, 2)
+    says = f"{files:.0f} files are opened for each batch, {rate:.0f} a second, {each_us} µs each"
+    numbers = {"files_per_step": files, "read_ms": node.ms - other_ms, "other_ms": other_ms}
+    # Records from one file come about as fast as elements from memory, and whole batches can be decoded at once.
+    ms = min(other_ms + BATCH_CALL_MS + files * 2 * READY_ELEMENT_US / 1e3, node.ms)
+    where = user_lines(node) or first_stage_places(trace)
+    supply = Supply(pipeline=pipe.changed(replace(node, ms=ms)))
+    return FileReading(ReadingKind.FILE_PER_ELEMENT, says, numbers, where, supply, node)
+
+
+def _single_reader(trace: Trace, pipe: Pipeline, node: Node) -> FileReading:
+    says = (
+        f"one reader reads {node.elements:.0f} records for each batch, {format_number(node.ms, 2)} ms, and nothing "
+        "else is read meanwhile"
+    )
+    numbers = {"files_per_step": node.elements, "read_ms": node.ms, "other_ms": 0.0}
+    where = user_lines(node) or first_stage_places(trace)
+    supply = Supply(pipeline=pipe.changed(replace(node, ms=node.ms / trace.cores)))
+    return FileReading(ReadingKind.SINGLE_READER, says, numbers, where, supply, node)
 
 
 def first_stage_places(trace: Trace) -> tuple[Place, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from slowtrain.causes.input.unsharded_files import FilePerDataset, FilePerElement, SingleReader, first_stage_places
+from slowtrain.causes.input.unsharded_files import FileReading, ReadingKind, first_stage_places
 from slowtrain.model import Edit, Effect, Prescription
 from slowtrain.script.fixes.input import file_readers
 from slowtrain.script.locations.edits import input_edits, recorded_edits
@@ -12,17 +12,17 @@ from slowtrain.script.text.source_file import Source
 from slowtrain.trace import Trace
 
 
-def find_cures(trace: Trace, finding: FilePerDataset | FilePerElement | SingleReader) -> Iterable[Prescription]:
-    if isinstance(finding, FilePerDataset):
-        opened = recorded_edits.first_applicable(trace, finding.where(trace), file_readers.open_files_in_parallel)
+def find_cures(trace: Trace, finding: FileReading) -> Iterable[Prescription]:
+    if finding.kind is ReadingKind.FILE_PER_DATASET:
+        opened = recorded_edits.first_applicable(trace, finding.where, file_readers.open_files_in_parallel)
         says = "open several files at once: give interleave num_parallel_calls=tf.data.AUTOTUNE"
         yield from [Prescription("edit", Effect.EXACT, says, edits=opened)] if opened else []
-    elif isinstance(finding, SingleReader):
+    elif finding.kind is ReadingKind.SINGLE_READER:
         yield from _parallel_reading_cures(trace)
     packed = "pack the files into a few TFRecord shards and read those with interleave"
     yield Prescription("advice", Effect.EXACT, packed)
-    node = finding.cacheable_node
-    cached = input_edits.cache_if_repeatable(trace, finding.where(trace), node) if node is not None else ()
+    node = finding.node
+    cached = input_edits.cache_if_repeatable(trace, finding.where, node) if node is not None else ()
     says = "or keep what was read with .cache(), if it fits in memory"
     yield Prescription("edit", Effect.EXACT, says, edits=cached, later=bool(cached))
 

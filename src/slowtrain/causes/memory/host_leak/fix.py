@@ -34,10 +34,6 @@ EMPTY_VALUES = {"list": ("[]", "list()"), "dict": ("{}", "dict()")}
 MAX_CONTAINER_SHARE = 0.25  # of the memory that was free throughout: the room that a limited container may take
 
 
-def find_cures(trace: Trace, finding: HostGrowth) -> Iterable[Prescription]:
-    return _cures_of_growth(trace, finding)
-
-
 @dataclass(frozen=True)
 class NamedContainer:
     """A container by its name. ``attribute``: it belongs to an object. ``kind``: list or dict."""
@@ -265,8 +261,7 @@ def named_containers(source: Source, named: str, kind: str) -> Iterator[NamedCon
             yield one
 
 
-def _cures_of_growth(trace: Trace, finding: HostGrowth) -> Iterable[Prescription]:
-    """All cures of a finding, the best first."""
+def find_cures(trace: Trace, finding: HostGrowth) -> Iterable[Prescription]:
     tensors = [one for one in finding.suspects if "Tensor" in one.element]
     if tensors:
         yield _smaller_elements_cure(trace, tensors[0])

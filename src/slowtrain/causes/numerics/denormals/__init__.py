@@ -92,12 +92,6 @@ class Denormals(Cause[SubnormalFinding]):
     def find(self, trace: Trace) -> SubnormalFinding | None:
         return trace.once(_find_slow_array) or _find_slow_variables(trace)
 
-    def evidence(self, trace: Trace, finding: SubnormalFinding) -> Evidence:
-        return finding.evidence(trace)
-
-    def remedies(self, trace: Trace, finding: SubnormalFinding) -> Sequence[Remedy]:
-        return finding.remedies(trace)
-
     def cures(self, trace: Trace, finding: SubnormalFinding) -> Iterable[Prescription]:
         return (finding.cure(),)
 

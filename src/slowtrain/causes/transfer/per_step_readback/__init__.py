@@ -107,12 +107,6 @@ class PerStepReadback(Cause[LoopReadback | ProfiledReadback]):
     def find(self, trace: Trace) -> LoopReadback | ProfiledReadback | None:
         return trace.once(_profiled_readback) if trace.fact("profile") else _loop_readback(trace)
 
-    def evidence(self, trace: Trace, finding: LoopReadback | ProfiledReadback) -> Evidence:
-        return finding.evidence(trace)
-
-    def remedies(self, trace: Trace, finding: LoopReadback | ProfiledReadback) -> Sequence[Remedy]:
-        return finding.remedies(trace)
-
 
 def _loop_readback(trace: Trace) -> LoopReadback | None:
     read = _readbacks_of_user(trace)

@@ -101,12 +101,6 @@ class SmallCopies(Cause[TinyCopies | PageableCopies]):
             return None
         return _find_tiny_copies(trace, copied) if _are_tiny(copied) else _find_pageable_copies(trace, copied)
 
-    def evidence(self, trace: Trace, finding: TinyCopies | PageableCopies) -> Evidence:
-        return finding.evidence(trace)
-
-    def remedies(self, trace: Trace, finding: TinyCopies | PageableCopies) -> Sequence[Remedy]:
-        return finding.remedies(trace)
-
 
 def _may_be_slow(trace: Trace, copied: DirectionCopies) -> bool:
     """Whether the step may wait for pageable copies, or for small ones if their bytes are unknown."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Iterator
 
-from slowtrain.causes.transfer.wide_input import WideInputFinding, WidePart
+from slowtrain.causes.transfer.wide_input import WideInputFinding
 from slowtrain.causes.transfer.wide_input.wide_numbers import arrays_made_elsewhere, arrays_made_here
 from slowtrain.model import Edit, Effect, Prescription
 from slowtrain.script.evaluators import setting_origins
@@ -37,19 +37,15 @@ KERAS_METHODS = ("fit", "evaluate", "predict")  # they would get bytes as well
 
 
 def find_cures(trace: Trace, finding: WideInputFinding) -> Iterable[Prescription]:
-    says, made = _narrowing_edits(trace, finding.part)
-    yield Prescription("edit", Effect.EQUIVALENT, says, edits=made)
-
-
-def _narrowing_edits(trace: Trace, part: WidePart) -> tuple[str, tuple[Edit, ...]]:
-    """The cure's words and its edits; no edits if the text does not have the shape that they need."""
-    places = (part.place,) if part.place else ()
-    if part.narrow != "uint8":
-        return AS_FLOAT32, recorded_edits.first_applicable(trace, places, lambda source, _: _float32_edits(source))
-    made = recorded_edits.first_applicable(trace, places, cast_in_model)
-    if made or not trace.steps.source.startswith("function"):
-        return IN_MODEL, made
-    return IN_STEP, recorded_edits.first_applicable(trace, places, cast_in_step)
+    """One cure; no edits if the text does not have the shape that they need."""
+    places = (finding.part.place,) if finding.part.place else ()
+    if finding.part.narrow != "uint8":
+        says, edit = AS_FLOAT32, _float32_edits
+    elif recorded_edits.first_applicable(trace, places, cast_in_model) or not trace.steps.source.startswith("function"):
+        says, edit = IN_MODEL, cast_in_model
+    else:
+        says, edit = IN_STEP, cast_in_step
+    yield Prescription("edit", Effect.EQUIVALENT, says, edits=recorded_edits.first_applicable(trace, places, edit))
 
 
 def wide_arrays(source: Source) -> tuple[ast.expr, ...]:
@@ -57,7 +53,7 @@ def wide_arrays(source: Source) -> tuple[ast.expr, ...]:
     return tuple(arrays_made_here(source)) or tuple(arrays_made_elsewhere(source))
 
 
-def _float32_edits(source: Source) -> list[Edit]:
+def _float32_edits(source: Source, _line: int) -> list[Edit]:
     return [edit for array in wide_arrays(source) for edit in edits.append_to_chain(source, array, ASTYPE_CALL)]
 
 
