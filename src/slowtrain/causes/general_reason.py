@@ -96,9 +96,9 @@ def general_reason(trace: Trace, part: Category) -> GeneralFinding | None:
     if find_reason is None:
         return None
     reason = find_reason(trace, part)
-    gone, most = sum(reason.gone_ms.values()), sum(map(trace.mean, reason.gone_ms))
+    removed, most = sum(reason.gone_ms.values()), sum(map(trace.mean, reason.gone_ms))
     # The range is from nothing to all of the parts.
-    remedies = [Drop(reason.gone_ms, float(reason.computes), spread=(0.0, most / gone))] if gone > 0 else []
+    remedies = [Drop(reason.gone_ms, float(reason.computes), spread=(0.0, most / removed))] if removed > 0 else []
     numbers = {"part_ms": trace.mean(part), "part_share": trace.share(part), **reason.numbers}
     evidence = Evidence(reason.says, numbers, distinct_places(reason.where)[:MAX_PLACES])
     return GeneralFinding(reason.cause, reason.title, evidence, remedies, reason.prescriptions, "step")
@@ -117,8 +117,8 @@ def _input_reason(trace: Trace, part: Category) -> GeneralReason:
     found = general_input_wait.find_awaited_input(trace)
     wait = f"{format_number(trace.mean(part))} of its {format_number(trace.step_ms)} ms"
     # A cure of the slowest stage saves at most the time of that stage. The rest is fetching a batch.
-    gone = {part: min(EXPECTED_SHARE * trace.mean(part), found.numbers.get("stage_ms", trace.mean(part)))}
-    return replace(found, says=f"each step waits {wait} for its batch; {found.says}", gone_ms=gone)
+    removed = {part: min(EXPECTED_SHARE * trace.mean(part), found.numbers.get("stage_ms", trace.mean(part)))}
+    return replace(found, says=f"each step waits {wait} for its batch; {found.says}", gone_ms=removed)
 
 
 def _python_reason(trace: Trace, part: Category) -> GeneralReason:
@@ -142,11 +142,11 @@ def _dispatch_reason(trace: Trace, part: Category) -> GeneralReason:
         and (crowded := general_input_wait.find_core_contention(trace, waited_ms)) is not None
     ):
         says = f"for {_part_words(trace, part)} no operation computes: {crowded.says}"
-        gone = {
+        removed = {
             part: EXPECTED_SHARE * min(waited_ms, trace.mean(part)),
             Category.INPUT: EXPECTED_SHARE * trace.mean(Category.INPUT),
         }
-        return replace(crowded, says=says, gone_ms=gone, computes=True)
+        return replace(crowded, says=says, gone_ms=removed, computes=True)
     calls = max(user_loop.spans_per_step(trace, "function"), 1.0)
     saved = min((1 - EXECUTOR_SHARE) * trace.mean(part), calls * LONE_CALL_MS / core_pace(trace))
     # If operations compute for longer than that, a part of it overlaps with them.
@@ -154,7 +154,7 @@ def _dispatch_reason(trace: Trace, part: Category) -> GeneralReason:
     expected = (
         (OVERLAPPED_CALL_SHARE if step_bound.counts_dispatch_as_compute(trace) else EXPECTED_SHARE) if overlaps else 1.0
     )
-    gone = {part: saved * expected}
+    removed = {part: saved * expected}
     deep = trace.kernels
     counted = f"{deep.count:,.0f} operations" if deep is not None and deep.count else "its operations"
     starts = f"what it takes to call a step and to start {counted}"
@@ -166,7 +166,7 @@ def _dispatch_reason(trace: Trace, part: Category) -> GeneralReason:
     numbers = {"calls_per_step": calls, "ops": deep.count if deep is not None else 0.0}
     title = "The step's threads wait for a core" if waiting else "Starting operations takes a large part of each step"
     where = () if trace.fact("profile") else step_places(trace)
-    return GeneralReason("host/launch-bound", title, says, where, numbers, _fewer_call_cures(trace, where), gone)
+    return GeneralReason("host/launch-bound", title, says, where, numbers, _fewer_call_cures(trace, where), removed)
 
 
 def _crowding_words(trace: Trace) -> str:

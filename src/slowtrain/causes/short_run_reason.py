@@ -89,14 +89,14 @@ def _start_up_reason(trace: Trace, starting_ms: float) -> GeneralFinding:
     of = f"start-up takes {format_number(whole / 1e3)} s, {whole / trace.run_ms:.0%} of the run"
     says = f"{of}: {by_part}{_tracing_words(trace)}{trained}"
     numbers = {"startup_ms": whole, "compiling_ms": starting_ms, "steps_ms": steps}
-    beyond, (loops, turns) = max(starting_ms - MIN_PART_MS, 0.0), _unrolled_training_loops(trace)
+    beyond, (loops, iterations) = max(starting_ms - MIN_PART_MS, 0.0), _unrolled_training_loops(trace)
     if loops:
-        says += f"; the loop in line {loops[0].line} unrolls {turns:,} training steps into one graph"
+        says += f"; the loop in line {loops[0].line} unrolls {iterations:,} training steps into one graph"
         return GeneralFinding(
             "startup/slow-startup",
             "Whole training steps are unrolled into one graph",
             Evidence(says, numbers, loops),
-            [Skip((1 - 1 / turns) * beyond, spread=(0.5, 1.1))],
+            [Skip((1 - 1 / iterations) * beyond, spread=(0.5, 1.1))],
             (Prescription("edit", Effect.EQUIVALENT, "use a loop of the graph: for _ in tf.range(n)"),),
             "run",
         )
@@ -114,12 +114,12 @@ def _start_up_reason(trace: Trace, starting_ms: float) -> GeneralFinding:
 def _unrolled_training_loops(trace: Trace) -> tuple[tuple[Place, ...], int]:
     """Python loops in a graph that compute a gradient in each iteration, and how many iterations; 0 without any."""
     found = [
-        (Place(text.file, loop.lineno), turns)
+        (Place(text.file, loop.lineno), iteration_counts)
         for text in recorded_sources(trace)
-        for loop, turns in reached_code.unrolled_graph_loops(text, chained=True)
+        for loop, iteration_counts in reached_code.unrolled_graph_loops(text, chained=True)
         if "GradientTape" in ast.unparse(loop)
     ]
-    return tuple(place for place, _ in found), max((turns for _, turns in found), default=0)
+    return tuple(place for place, _ in found), max((iteration_counts for _, iteration_counts in found), default=0)
 
 
 def _tracing_words(trace: Trace) -> str:

@@ -162,8 +162,8 @@ def _graph_loop(trace: Trace) -> HandwrittenCode | None:
     loops = [(graph, row) for graph in op_work.training_graphs(trace) for row in graph.get("loops") or ()]
     if trace.kernels is None or not loops:
         return None
-    graph, (name, file, line, each, turns, *_) = max(loops, key=lambda one: (one[1][4] or batch) * one[1][3])
-    ops = (turns or batch) * each
+    graph, (name, file, line, each, iteration_counts, *_) = max(loops, key=lambda one: (one[1][4] or batch) * one[1][3])
+    ops = (iteration_counts or batch) * each
     if ops < MIN_SIMILAR_OPS:
         return None
     # The gradient of the loop has about as many ops as the loop. The rest of the graph is counted with its gradient,

@@ -86,22 +86,22 @@ def rebase_dataset(source: Source, line: int) -> tuple[list[Edit], bool]:
     own = isinstance(target, ast.Attribute) and scope_names.dotted_name(target.value) == "self"
     if not operations or not (own or isinstance(target, ast.Name)):
         return [], False
-    turns = [n for n in scope_names.enclosing_loops(source, statement) if statement in n.body]
-    if (own and function is None) or (not own and not turns):
+    iterations = [n for n in scope_names.enclosing_loops(source, statement) if statement in n.body]
+    if (own and function is None) or (not own and not iterations):
         return [], False
     block = scope_names.statement_block(source, statement)
-    behind = [
+    later_uses = [
         n
         for s in block[block.index(statement) + 1 :]
         for n in syntax_tree.walk(s)
         if scope_names.dotted_name(n) == whole
     ]
-    if not behind or not _has_no_other_use(source, statement, target, behind):
+    if not later_uses or not _has_no_other_use(source, statement, target, later_uses):
         return [], False
     usual = target.attr if isinstance(target, ast.Attribute) else whole
     name = function_extraction.free_name(source, f"this_{usual}", f"this_turns_{usual}")
     renamed = [
-        edits.replace_node(source, n, name) for n in (target, *behind) if isinstance(n, (ast.Name, ast.Attribute))
+        edits.replace_node(source, n, name) for n in (target, *later_uses) if isinstance(n, (ast.Name, ast.Attribute))
     ]
     return renamed, {node_lookup.called_name(c) for c in operations} <= HARMLESS_STAGES
 
@@ -118,10 +118,10 @@ def _added_operations(statement: ast.Assign) -> list[ast.Call]:
     return found if itself and scope_names.dotted_name(node) not in given else []
 
 
-def _has_no_other_use(source: Source, statement: ast.Assign, target: ast.expr, behind: list[ast.AST]) -> bool:
+def _has_no_other_use(source: Source, statement: ast.Assign, target: ast.expr, later_uses: list[ast.AST]) -> bool:
     """Whether all other uses of the target are those ``behind`` and those that create it at first."""
-    allowed = {id(n) for n in behind} | {id(n) for n in syntax_tree.walk(statement)}
-    if any(not isinstance(getattr(n, "ctx", None), ast.Load) for n in behind):
+    allowed = {id(n) for n in later_uses} | {id(n) for n in syntax_tree.walk(statement)}
+    if any(not isinstance(getattr(n, "ctx", None), ast.Load) for n in later_uses):
         return False
     if isinstance(target, ast.Attribute):
         if len([n for n in call_index.nodes_of_kind(source, ast.ClassDef) if _sets_attribute(n, target.attr)]) != 1:
@@ -141,8 +141,8 @@ def _has_no_other_use(source: Source, statement: ast.Assign, target: ast.expr, b
     rest_names = [
         n for n in syntax_tree.walk(scope) if isinstance(n, ast.Name) and n.id == name and id(n) not in allowed
     ]
-    turn = scope_names.enclosing_loops(source, statement)[0]
-    return all(isinstance(n.ctx, ast.Store) and n.lineno < turn.lineno for n in rest_names)
+    iteration = scope_names.enclosing_loops(source, statement)[0]
+    return all(isinstance(n.ctx, ast.Store) and n.lineno < iteration.lineno for n in rest_names)
 
 
 def _sets_attribute(node: ast.AST, name: str) -> bool:

@@ -62,12 +62,13 @@ def traversed_growing_lists(source: Source) -> Iterator[tuple[ast.expr, str]]:
             taken.add(id(on.items))
     seen: set[ast.AST] = set()
     for event in every if added else ():
-        for held in _traversed_lists(source, event):
-            if id(held.items) in taken or held.data == "open" or event.node in seen:
+        for held_value in _traversed_lists(source, event):
+            if id(held_value.items) in taken or held_value.data == "open" or event.node in seen:
                 continue
-            adding = added.get(id(held.items), ())
+            adding = added.get(id(held_value.items), ())
             if any(
-                _grows_each_step(source, event, one, held) and _is_never_replaced(source, event, one) for one in adding
+                _grows_each_step(source, event, one, held_value) and _is_never_replaced(source, event, one)
+                for one in adding
             ):
                 seen.add(event.node)
                 yield event.node, "each step goes through all items that the steps before it collected"
@@ -88,13 +89,13 @@ def _traversed_lists(source: Source, event: Event) -> Iterator[Value]:
         yield from (interpreter.value_at(source, a.value) for a in event.node.args if isinstance(a, ast.Starred))
 
 
-def _grows_each_step(source: Source, event: Event, adding: Event, held: Value) -> bool:
+def _grows_each_step(source: Source, event: Event, adding: Event, value: Value) -> bool:
     """Whether the loop of steps adds to the list and goes through it, and does not create it."""
     loop = step_loops.per_step_loop(source, event)
-    if loop is None or loop not in adding.loops or loop.number in held.born:
+    if loop is None or loop not in adding.loops or loop.number in value.born:
         return False
-    item = join_values(held.items.values())
-    if held.name == "bounded" and not (isinstance(held.known, int) and held.known >= MIN_QUEUE_LENGTH):
+    item = join_values(value.items.values())
+    if value.name == "bounded" and not (isinstance(value.known, int) and value.known >= MIN_QUEUE_LENGTH):
         return False
     if event.begun is not None and item.kind == "unknown":
         return True  # Python goes through the items one by one, whatever they are
@@ -108,8 +109,8 @@ def _is_never_replaced(source: Source, event: Event, adding: Event) -> bool:
     if isinstance(adding.node, ast.Call) and isinstance(adding.node.func, ast.Attribute):
         of.append(adding.node.func.value)  # type: ignore[arg-type]
     names = {scope_names.dotted_name(n).rpartition(".")[2] for n in of} - {""}
-    turn = [n for loop in adding.loops for n in syntax_tree.walk(loop.node) if isinstance(n, ast.Name)]
-    again = {n.id for n in turn if isinstance(n.ctx, ast.Store)}
+    iteration = [n for loop in adding.loops for n in syntax_tree.walk(loop.node) if isinstance(n, ast.Name)]
+    again = {n.id for n in iteration if isinstance(n.ctx, ast.Store)}
     cut = [t for d in call_index.nodes_of_kind(source, ast.Delete) if isinstance(d, ast.Delete) for t in d.targets]
     shorter = {scope_names.dotted_name(t.value).rpartition(".")[2] for t in cut if isinstance(t, ast.Subscript)}
     return not names & (again | shorter) and all(
@@ -320,7 +321,7 @@ def _extends_itself(source: Source, one: ast.AST, name: str) -> bool:
 
 def _chain_root(source: Source, value: ast.expr, place: ast.AST, name: str, depth: int = 4) -> str:
     """The name at the start of a chain of operations, through other names of the iteration and the file's functions."""
-    turn = scope_names.enclosing_loops(source, place)[:1]
+    iteration_names = scope_names.enclosing_loops(source, place)[:1]
     for _ in range(dataset_chains.MAX_LINKS):
         inner = queries.called_function(source, value) if isinstance(value, ast.Call) and depth else None
         if isinstance(value, ast.Call) and inner is not None:
@@ -331,10 +332,10 @@ def _chain_root(source: Source, value: ast.expr, place: ast.AST, name: str, dept
         elif isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute):
             value = value.func.value
         elif isinstance(value, ast.Name) and value.id != name:
-            held = dataset_chains.last_assignment(source, value, place)
-            if held is None or scope_names.enclosing_loops(source, held)[:1] != turn:
+            held_value = dataset_chains.last_assignment(source, value, place)
+            if held_value is None or scope_names.enclosing_loops(source, held_value)[:1] != iteration_names:
                 break
-            value = place = held
+            value = place = held_value
         else:
             break
     return scope_names.dotted_name(value)
@@ -383,11 +384,11 @@ def _is_set_elsewhere(source: Source, one: ast.Assign, name: str, loop: ast.AST,
         return any(begin <= getattr(n, "lineno", 0) <= end for n in others)
     if not name.startswith("self.") or name.count(".") > 1:
         return True
-    held = [
+    value = [
         (s, node_lookup.enclosing_statement(source, s))
         for s in class_members.attribute_stores(source, name.partition(".")[2])
     ]
-    stored = [s for s, by in held if by is not one and not (stacked and by and _extends_itself(source, by, name))]
+    stored = [s for s, by in value if by is not one and not (stacked and by and _extends_itself(source, by, name))]
     made = [node_lookup.enclosing_function(source, s) for s in stored]
     return any(f is None or f.name != "__init__" for f in made) or not stored
 

@@ -279,16 +279,16 @@ def _is_metric_assignment(source: Source, one: ast.stmt) -> bool:
 
 def _are_used_as_objects(nodes: Sequence[ast.AST], names: list[str]) -> bool:
     """Whether all of ``names`` are called or have attributes read, as models and optimizers, which are hashable."""
-    held: set[int] = set()
+    held_value: set[int] = set()
     loaded: dict[int, str] = {}
     for node in (n for one in nodes for n in syntax_tree.walk(one)):
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and node.id in names:
             loaded[id(node)] = node.id
         if isinstance(node, ast.Call):
-            held.add(id(node.func))
+            held_value.add(id(node.func))
         if isinstance(node, ast.Attribute):
-            held.add(id(node.value))
-    return bool(loaded) and set(loaded) <= held and set(loaded.values()) == set(names)
+            held_value.add(id(node.value))
+    return bool(loaded) and set(loaded) <= held_value and set(loaded.values()) == set(names)
 
 
 def reset_optimizer(source: Source, line: int) -> list[Edit]:

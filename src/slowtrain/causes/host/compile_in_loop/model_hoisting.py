@@ -130,7 +130,7 @@ def _may_hoist(source: Source, loop: ast.For | ast.While, found: LoopParts) -> b
     built = [found.model, found.compiled, found.optimizer, *found.functions]
     hoisted = [one for one in built if one is not None]
     own = {n for one in hoisted if one is not found.compiled for n in scope_names.bound_names(one)}
-    turns = set(scope_names.bound_names(loop))
+    iterations = set(scope_names.bound_names(loop))
     for name in own:
         binders = [
             n
@@ -141,7 +141,7 @@ def _may_hoist(source: Source, loop: ast.For | ast.While, found: LoopParts) -> b
         if len(binders) != 1 or name in others:
             return False
     for one in hoisted:
-        if _names_read(source, one) & (turns - own) or function_extraction.edits_cross_strings([one]):
+        if _names_read(source, one) & (iterations - own) or function_extraction.edits_cross_strings([one]):
             return False
     if any(
         isinstance(n, (ast.Attribute, ast.Name)) and _name_or_attribute(n) in FORBIDDEN_NAMES
@@ -200,17 +200,17 @@ def _hoisting_edits(source: Source, loop: ast.For | ast.While, found: LoopParts)
         return []
     before = [row for one in hoisted for row in function_extraction.statement_lines(rows, one)]
     before += [f"{tuned}.build({name}.trainable_variables)", f"{start} = [v.numpy() for v in {tuned}.variables]"]
-    anew = (
+    resets = (
         []
         if _sets_weights_first(loop, found, name)
         else [f"{name}.set_weights({_hoisted_text(source, found)}.get_weights())"]
     )
-    anew += [
+    resets += [
         f"for variable, value in zip({tuned}.variables, {start}):",
         f"{edits.indentation_unit(source)}variable.assign(value)",
     ]
     inner = rows[found.model.lineno - 1][: found.model.col_offset]
-    first = Edit(source.file, edits.node_start(found.model), edits.node_end(found.model), f"\n{inner}".join(anew))
+    first = Edit(source.file, edits.node_start(found.model), edits.node_end(found.model), f"\n{inner}".join(resets))
     top = "".join(f"{indent}{row}\n" if row else "\n" for row in before)
     rest = [one for one in hoisted if one is not found.model]
     return [

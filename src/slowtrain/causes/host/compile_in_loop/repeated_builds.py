@@ -31,8 +31,8 @@ def repeated_compiles(source: Source) -> Iterator[RepeatedBuild]:
     """``compile()`` in a loop on a model that is compiled already, with no change but the learning rate."""
     for call in call_index.index_of(source).called("compile") if training_calls.takes_training_steps(source) else ():
         loops = scope_names.enclosing_loops(source, call)
-        turns = queries.loop_turns(source, loops[0]) if loops else 0
-        if turns is not None and turns < MIN_BUILDS:
+        iterations = queries.loop_turns(source, loops[0]) if loops else 0
+        if iterations is not None and iterations < MIN_BUILDS:
             continue
         changed = tuple(hoisted_statements.assign_learning_rate(source, call.lineno))
         if changed:

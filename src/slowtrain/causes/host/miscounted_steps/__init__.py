@@ -232,10 +232,10 @@ def _source_sizes(pipe: Pipeline | None) -> list[int]:
 
 def _sample_stages(pipe: Pipeline) -> list[WrittenDataset]:
     """Stages that samples pass, without those that choose the data set of the next sample."""
-    aside = datasets_up_to(
+    excluded = datasets_up_to(
         pipe, [pipe.written[w.inputs[0]] for w in pipe.written if w.family == CHOICE_STAGE and w.inputs]
     )
-    return [w for i, w in enumerate(pipe.written) if i not in aside]
+    return [w for i, w in enumerate(pipe.written) if i not in excluded]
 
 
 def _starts_inside(event: Event, fit: Event) -> bool:

@@ -83,23 +83,23 @@ def _epoch_starts(trace: Trace) -> EpochStarts | None:
         return None
     at = np.searchsorted(steps.start_ms, made.start_ms, side="right") - 1
     between = (at >= 0) & (at < len(steps) - 1) & (made.start_ms >= steps.end_ms[at])
-    turns = np.unique(at[between])
+    ends = np.unique(at[between])
     call = np.searchsorted(np.array([e.start_ms for e in fits]), steps.start_ms, side="right")
-    turns = turns[call[turns] == call[turns + 1]]
-    if len(turns) < MIN_EPOCH_STARTS:
+    ends = ends[call[ends] == call[ends + 1]]
+    if len(ends) < MIN_EPOCH_STARTS:
         return None
-    making = np.bincount(at[between], made.ms[between], minlength=len(steps))[turns]
-    around = steps.start_ms[turns + 1] - steps.end_ms[turns] - making - _callback_and_validation_ms(trace, turns)
+    making = np.bincount(at[between], made.ms[between], minlength=len(steps))[ends]
+    around = steps.start_ms[ends + 1] - steps.end_ms[ends] - making - _callback_and_validation_ms(trace, ends)
     # A thinned recording contains only parts of the run.
     times = steps.whole.count / max(int(steps.steady.sum()), 1) if steps.whole is not None else 1.0
-    epoch, making_ms = float(median_value(np.diff(turns))), float(median_value(making))
+    epoch, making_ms = float(median_value(np.diff(ends))), float(median_value(making))
     # In a hand-written loop the rest is the user's code. Tearing down takes at most as long as creating; time beyond
     # that has unknown reasons.
     around_ms = min(max(float(median_value(around)), 0.0), making_ms) if fits else 0.0
     usual = steps.steady if steps.steady.any() else np.ones(len(steps), dtype=bool)
     places = [e.place for e in fits] if fits else [steps.place]
     return EpochStarts(
-        count=len(turns) * times,
+        count=len(ends) * times,
         making_ms=making_ms,
         around_ms=around_ms,
         epoch_steps=epoch,
@@ -108,7 +108,7 @@ def _epoch_starts(trace: Trace) -> EpochStarts | None:
     )
 
 
-def _callback_and_validation_ms(trace: Trace, turns: Ints) -> Floats:
+def _callback_and_validation_ms(trace: Trace, iteration_counts: Ints) -> Floats:
     """Time of callbacks, and of validation outside them, at each epoch start."""
     steps = trace.steps
     hooks = trace.lane("callback")
@@ -119,4 +119,4 @@ def _callback_and_validation_ms(trace: Trace, turns: Ints) -> Floats:
     ms = np.concatenate((hooks.ms, [e.ms for e in nested]))
     at = np.searchsorted(steps.start_ms, start, side="right") - 1
     between = (at >= 0) & (start >= steps.end_ms[np.maximum(at, 0)])
-    return np.asarray(np.bincount(at[between], ms[between], minlength=len(steps))[turns])
+    return np.asarray(np.bincount(at[between], ms[between], minlength=len(steps))[iteration_counts])

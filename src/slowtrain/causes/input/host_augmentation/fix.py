@@ -12,6 +12,6 @@ from slowtrain.trace.signals.input.input_feed import user_lines
 
 
 def find_cures(trace: Trace, finding: AugmentingMap) -> Iterable[Prescription]:
-    made = input_edits.batch_before_map(trace, finding.node, user_lines(finding.node)[:1])
+    changed = input_edits.batch_before_map(trace, finding.node, user_lines(finding.node)[:1])
     yield Prescription("edit", Effect.EQUIVALENT, "move the augmentation layers to the front of the model")
-    yield Prescription("edit", Effect.EQUIVALENT, "or augment whole batches: .batch(n) before this map", edits=made)
+    yield Prescription("edit", Effect.EQUIVALENT, "or augment whole batches: .batch(n) before this map", edits=changed)

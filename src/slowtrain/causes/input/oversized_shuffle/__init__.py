@@ -46,11 +46,11 @@ class OversizedShuffle(Cause[OversizedBuffer]):
         return OversizedBuffer(node, free)
 
     def evidence(self, trace: Trace, finding: OversizedBuffer) -> Evidence:
-        held, free = finding.node.buffered_bytes, finding.free_bytes
+        buffer_bytes, free = finding.node.buffered_bytes, finding.free_bytes
         return Evidence(
-            f"the shuffle buffer held {format_number(held / 2**20)} MiB, {format_number(free / 2**20)} MiB were left "
+            f"the shuffle buffer held {format_number(buffer_bytes / 2**20)} MiB, {format_number(free / 2**20)} MiB were left "
             "free",
-            {"buffer_bytes": held, "free_bytes": free},
+            {"buffer_bytes": buffer_bytes, "free_bytes": free},
             finding.shuffle_places,
         )
 

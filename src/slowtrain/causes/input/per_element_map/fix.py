@@ -69,8 +69,8 @@ def gather_windows(source: Source, line: int) -> list[Edit]:
     tf, also = edits.ensure_import(source, "tensorflow", "tf")
     given = ", ".join(edits.node_text(source, n) for n in (table, size, shift))
     made = edits.replace_node(source, maker, f"{FUNCTION_NAME}({given})")
-    gone = _edits_removing_calls(source, (window, flat))
-    return [*also, edits.insert_before(source, top, WINDOW_FUNCTION.format(name=FUNCTION_NAME, tf=tf)), made, *gone]
+    removed = _edits_removing_calls(source, (window, flat))
+    return [*also, edits.insert_before(source, top, WINDOW_FUNCTION.format(name=FUNCTION_NAME, tf=tf)), made, *removed]
 
 
 def _window_and_shift(window: ast.Call) -> tuple[ast.expr, ast.expr] | None:
@@ -116,7 +116,7 @@ def _makes_one_batch(source: Source, flat: ast.Call, size: ast.expr) -> bool:
 
 def _edits_removing_calls(source: Source, calls: tuple[ast.Call, ...]) -> list[Edit]:
     """Removes ``calls`` from the chain, and the whole statement if only ``ds = ds`` would be left of it."""
-    done: list[Edit] = []
+    changed: list[Edit] = []
     for call in calls:
         statement = node_lookup.enclosing_statement(source, call)
         owner = call.func.value if isinstance(call.func, ast.Attribute) else None
@@ -124,7 +124,7 @@ def _edits_removing_calls(source: Source, calls: tuple[ast.Call, ...]) -> list[E
         same = isinstance(owner, ast.Name) and isinstance(target, ast.Name) and owner.id == target.id
         row = source.text.split("\n")[call.lineno - 1]
         if isinstance(statement, ast.Assign) and statement.value is call and same and ";" not in row:
-            done.append(edits.remove_statement(source, statement))
+            changed.append(edits.remove_statement(source, statement))
         elif owner is not None:
-            done.append(Edit(source.file, edits.node_end(owner), edits.node_end(call), ""))
-    return done
+            changed.append(Edit(source.file, edits.node_end(owner), edits.node_end(call), ""))
+    return changed

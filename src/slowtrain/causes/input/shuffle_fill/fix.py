@@ -12,6 +12,6 @@ from slowtrain.trace.signals.input import shuffle_fill
 
 
 def find_cures(trace: Trace, finding: shuffle_fill.ShuffleFill) -> Iterable[Prescription]:
-    made = recorded_edits.first_applicable(trace, finding.place, dataset_edits.shuffle_before_map)
-    yield Prescription("edit", Effect.EQUIVALENT, "shuffle names or records before the expensive map", edits=made)
+    changed = recorded_edits.first_applicable(trace, finding.place, dataset_edits.shuffle_before_map)
+    yield Prescription("edit", Effect.EQUIVALENT, "shuffle names or records before the expensive map", edits=changed)
     yield Prescription("edit", Effect.CHANGES_TRAINING, "make the buffer smaller: less thorough shuffling")

@@ -25,17 +25,17 @@ def _cache_cures(trace: Trace, finding: RepeatedWork) -> Iterable[Prescription]:
 
     def edit(source: Source, at: int) -> list[Edit]:
         nonlocal same
-        made, same = add_cache(source, at, line)
-        return made
+        changed, same = add_cache(source, at, line)
+        return changed
 
-    made = recorded_edits.first_applicable(trace, finding.where()[:1], edit)
+    changed = recorded_edits.first_applicable(trace, finding.where()[:1], edit)
     treated = None if finding.on_disk else dataset_caches.cache_treatment(finding.pipeline, finding.node)
     effect = Effect.EXACT if same or treated else Effect.EQUIVALENT
     path = "path" if finding.on_disk else ""
     says = f"put .cache({path}) behind this map, in front of shuffle and random augmentation"
     if any(repeats_input(n.name) for n in finding.pipeline.upstream_nodes(finding.node)):
         says = "map in front of shuffle and repeat, with .cache() behind it: one behind repeat is never full"
-    yield Prescription("edit", effect, says, edits=made, later=bool(made or treated), treatment=treated)
+    yield Prescription("edit", effect, says, edits=changed, later=bool(changed or treated), treatment=treated)
 
 
 def _unread_cache_cures(finding: UnreadCacheFinding) -> Iterable[Prescription]:

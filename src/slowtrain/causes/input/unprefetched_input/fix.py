@@ -13,11 +13,11 @@ from slowtrain.trace import Trace
 
 def find_cures(trace: Trace, finding: ExposedInput) -> Iterable[Prescription]:
     if finding.hand is not None:
-        made = recorded_edits.first_applicable(trace, finding.where, background_batches.prefetch_in_thread)
+        changed = recorded_edits.first_applicable(trace, finding.where, background_batches.prefetch_in_thread)
         says = "make the next batch in a background thread while the step runs"
-        yield Prescription("edit", Effect.EXACT, says, edits=made)
+        yield Prescription("edit", Effect.EXACT, says, edits=changed)
         return
     # The first of these lines is the pipeline's last operation. In front of it, prefetch would hide less.
-    made = recorded_edits.first_applicable(trace, finding.where[:1], dataset_edits.add_prefetch)
+    changed = recorded_edits.first_applicable(trace, finding.where[:1], dataset_edits.add_prefetch)
     says = "end the pipeline with .prefetch(tf.data.AUTOTUNE)"
-    yield Prescription("edit", Effect.EXACT, says, edits=made, treatment="prefetch")
+    yield Prescription("edit", Effect.EXACT, says, edits=changed, treatment="prefetch")

@@ -64,7 +64,7 @@ def find_lines(trace: Trace, finding: CoreLimit) -> tuple[Place, ...]:
 
 def thread_limit_edits(source: Source) -> tuple[Edit, ...]:
     """Removes the script's own numbers of threads; nothing if one of them is computed, or comes from outside."""
-    done: list[Edit] = []
+    changed: list[Edit] = []
     for node in syntax_tree.walk(source.tree):
         if isinstance(node, ast.Call):
             if name_bindings.qualified_name(source, node.func) in THREAD_SETTERS:
@@ -73,20 +73,20 @@ def thread_limit_edits(source: Source) -> tuple[Edit, ...]:
                 if given is None or count is None:
                     return ()
                 if count != 0:
-                    done.append(_removed_call(source, node) or edits.replace_node(source, given, "0"))
+                    changed.append(_removed_call(source, node) or edits.replace_node(source, given, "0"))
             elif find.called_name(node) == "ConfigProto":
                 for option in node.keywords:
                     if option.arg in CONFIG_OPTIONS:
                         if queries.int_at(source, option.value) is None:
                             return ()
-                        done.append(edits.replace_node(source, option.value, "0"))
+                        changed.append(edits.replace_node(source, option.value, "0"))
         assigned = _thread_variable(source, node)
         if assigned is not None:
             value, whole = assigned
             if setting_origins.literal_origin(source, value) is None or not isinstance(whole, ast.stmt):
                 return ()
-            done.append(_removed_statement(source, whole))
-    return tuple(done)
+            changed.append(_removed_statement(source, whole))
+    return tuple(changed)
 
 
 def affinity_edits(source: Source) -> tuple[Edit, ...]:

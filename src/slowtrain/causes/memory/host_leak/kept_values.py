@@ -61,11 +61,11 @@ def find_in_loop_statements(source: Source) -> Iterator[KeptPlace]:
                 if grown is not None:
                     says = "each iteration copies all that the earlier ones kept, and adds to it"
                     yield KeptPlace(grown, says, "keep only the last ones: a slice, or a deque with maxlen")
-                held = _growing_append(source, one, block.names)
-                if held is not None:
+                held_value = _growing_append(source, one, block.names)
+                if held_value is not None:
                     says = "a tensor of each step stays in memory, and only the last ones are read"
                     yield KeptPlace(
-                        held, says, "keep a number in place of each, or the last ones in a deque with maxlen"
+                        held_value, says, "keep a number in place of each, or the last ones in a deque with maxlen"
                     )
 
 
@@ -99,9 +99,9 @@ def find_reached_appends(source: Source) -> Iterator[KeptPlace]:
 
 def _total_bytes(event: Event) -> int:
     """Bytes of all that the list gets, by the sizes and iterations that the text shows."""
-    turns = prod(loop.turns or 1 for loop in event.regular_loops(1))
+    iterations = prod(loop.turns or 1 for loop in event.regular_loops(1))
     parts = (one for one in event.given.get("", 0).inside(2) if one.kind in ("tensor", "array") and one.shape)
-    return turns * sum(
+    return iterations * sum(
         prod(n or 1 for n in one.shape or ()) * shape_rules.DTYPE_BYTES.get(one.dtype, 1) for one in parts
     )
 
@@ -342,17 +342,17 @@ def _is_gradient(node: ast.expr) -> bool:
 
 def _is_never_shortened(source: Source, append: ast.Call) -> bool:
     """Whether the list is made once, outside every loop, and nothing shortens it."""
-    held = append.func.value if isinstance(append.func, ast.Attribute) else None
-    if not isinstance(held, ast.Name):
+    value = append.func.value if isinstance(append.func, ast.Attribute) else None
+    if not isinstance(value, ast.Name):
         return False
-    made = name_bindings.single_assignment(source, held)
+    made = name_bindings.single_assignment(source, value)
     if not isinstance(made, ast.List) or scope_names.enclosing_loops(source, made):
         return False
     shortened = call_index.index_of(source).called(*SHORTENING_METHODS)
-    if any(isinstance(c.func, ast.Attribute) and _is_name(c.func.value, held.id) for c in shortened):
+    if any(isinstance(c.func, ast.Attribute) and _is_name(c.func.value, value.id) for c in shortened):
         return False
     return not any(
-        _is_name(t, held.id)
+        _is_name(t, value.id)
         for n in call_index.nodes_of_kind(source, ast.Delete)
         for d in n.targets  # type: ignore[attr-defined]
         for t in syntax_tree.walk(d)

@@ -172,10 +172,10 @@ def _prefetch_cure(trace: Trace) -> Prescription:
     fits = [e for e in trace.events_of("loop") if e.name == "fit"]
     if any((e.data.get("data") or {}).get("type") == "numpy.ndarray" for e in fits):
         return Prescription("advice", Effect.EXACT, DATASET_OF_ARRAYS)
-    made = recorded_edits.first_applicable(trace, _evidence_places(trace), prefetch_to_device)
-    if not made and trace.steps.source == "fit":
+    changed = recorded_edits.first_applicable(trace, _evidence_places(trace), prefetch_to_device)
+    if not changed and trace.steps.source == "fit":
         return Prescription("advice", Effect.EXACT, PREFETCH_IN_FIT)
-    return Prescription("edit", Effect.EXACT, PREFETCH_TO_DEVICE, edits=made)
+    return Prescription("edit", Effect.EXACT, PREFETCH_TO_DEVICE, edits=changed)
 
 
 def _maps_into_batches(trace: Trace) -> bool:

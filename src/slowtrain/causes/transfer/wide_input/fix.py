@@ -85,8 +85,8 @@ def cast_in_model(source: Source, line: int) -> list[Edit]:
     layer = f"{keras}.layers.Rescaling({scale})"
     put = f", {layer}" if entrance else f"{layer}, "
     at = edits.node_end(first) if entrance else edits.node_start(first)
-    gone = [_without_call(source, c) for c in dict.fromkeys(found) if c is not None]
-    return [*also, edits.insert_text(source, at, put), *gone]
+    removed = [_without_call(source, c) for c in dict.fromkeys(found) if c is not None]
+    return [*also, edits.insert_text(source, at, put), *removed]
 
 
 def _without_call(source: Source, call: ast.Call) -> Edit:
@@ -183,8 +183,8 @@ def _is_read_elsewhere(source: Source, given: list[ast.expr], names: set[str]) -
     above = node_lookup.parents_of(source)
     for node in (n for name in names for n in name_bindings.reads_of(source, name)):
         statement = node_lookup.enclosing_statement(source, node)
-        goes_on = isinstance(statement, ast.Assign) and scope_names.bound_names(statement) <= names
-        if node not in given and not (goes_on and isinstance(above.get(node), ast.Attribute)):
+        continues = isinstance(statement, ast.Assign) and scope_names.bound_names(statement) <= names
+        if node not in given and not (continues and isinstance(above.get(node), ast.Attribute)):
             return True
     return False
 

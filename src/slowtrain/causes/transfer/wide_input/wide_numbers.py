@@ -52,9 +52,9 @@ def arrays_made_elsewhere(source: Source) -> Iterator[ast.expr]:
             continue
         if not {"map", "apply", "interleave", "flat_map"}.isdisjoint(one.names):
             continue
-        written, held = call.args[0], first.given.args[0]
-        several = isinstance(written, (ast.Tuple, ast.List)) and held.kind == "tuple"
-        parts = list(zip(written.elts, held.items.values(), strict=False)) if several else [(written, held)]  # type: ignore[attr-defined]
+        written, held_value = call.args[0], first.given.args[0]
+        several = isinstance(written, (ast.Tuple, ast.List)) and held_value.kind == "tuple"
+        parts = list(zip(written.elts, held_value.items.values(), strict=False)) if several else [(written, held_value)]  # type: ignore[attr-defined]
         for place, value in parts:
             count = interpreted_datasets.element_numbers(value, batched=True)
             if value.kind == "array" and value.dtype == "float64" and (count or 0) >= MIN_ELEMENT_NUMBERS:
