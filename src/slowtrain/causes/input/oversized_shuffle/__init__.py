@@ -47,9 +47,9 @@ class OversizedShuffle(Cause[OversizedBuffer]):
 
     def evidence(self, trace: Trace, finding: OversizedBuffer) -> Evidence:
         buffer_bytes, free = finding.node.buffered_bytes, finding.free_bytes
+        buffered, left = format_number(buffer_bytes / 2**20), format_number(free / 2**20)
         return Evidence(
-            f"the shuffle buffer held {format_number(buffer_bytes / 2**20)} MiB, {format_number(free / 2**20)} MiB were left "
-            "free",
+            f"the shuffle buffer held {buffered} MiB, {left} MiB were left free",
             {"buffer_bytes": buffer_bytes, "free_bytes": free},
             finding.shuffle_places,
         )
