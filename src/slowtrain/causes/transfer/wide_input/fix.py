@@ -24,13 +24,7 @@ MODEL_CAST_FUNCTIONS = ("tensorflow.cast", "keras.ops.cast")
 FLOAT32_NAMES = ("tensorflow.float32", "numpy.float32")
 PASSING_OPERATIONS = frozenset({"batch", "prefetch", "cache", "shuffle", "repeat", "take", "skip"})
 MODEL_METHODS = ("fit", "evaluate", "predict")
-OTHER_WAYS_TO_CALL = (
-    "GradientTape",
-    "_on_batch",
-    "set_global_policy",
-    "set_dtype_policy",
-    "set_floatx",
-)  # other ways to call a model
+OTHER_WAYS_TO_CALL = ("GradientTape", "_on_batch", "set_global_policy", "set_dtype_policy", "set_floatx")
 MAX_CHAIN_LINKS = 8
 ITERATING_FUNCTIONS = ("enumerate", "iter")
 KERAS_METHODS = ("fit", "evaluate", "predict")  # they would get bytes as well
@@ -53,7 +47,7 @@ def wide_arrays(source: Source) -> tuple[ast.expr, ...]:
     return tuple(arrays_made_here(source)) or tuple(arrays_made_elsewhere(source))
 
 
-def _float32_edits(source: Source, _line: int) -> list[Edit]:
+def _float32_edits(source: Source, line: int) -> list[Edit]:  # noqa: ARG001  called as the other edits
     return [edit for array in wide_arrays(source) for edit in edits.append_to_chain(source, array, ASTYPE_CALL)]
 
 
