@@ -5,7 +5,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Iterator
 
-from slowtrain.causes.host.compile_in_loop import BUILD_ONCE, function_factories, optimizer_reset, repeated_builds
+from slowtrain.causes.host.compile_in_loop import function_factories, optimizer_reset, repeated_builds
+from slowtrain.causes.host.compile_in_loop.fix import BUILD_ONCE
 from slowtrain.model import Effect, Prescription, Spot
 from slowtrain.script.interpreter.domain.abstract_values import Value
 from slowtrain.script.interpreter.domain.run_context import Scope
