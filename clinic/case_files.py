@@ -1,9 +1,9 @@
 """The labelled scripts in ``cases/``: the one reader of their files.
 
-    cases/FAMILY/CAUSE/NAME/script.py     a slow script
-    cases/FAMILY/CAUSE/NAME/cure.patch    its cure: a unified diff of script.py
-    cases/healthy/NAME/script.py          a script without a cause
-    .../case.toml                         the label; README.md explains its keys
+cases/FAMILY/CAUSE/NAME/script.py     a slow script
+cases/FAMILY/CAUSE/NAME/cure.patch    its cure: a unified diff of script.py
+cases/healthy/NAME/script.py          a script without a cause
+.../case.toml                         the label; README.md explains its keys
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pages import fill
 
-from slowtrain.causes.memory.host_leak.host_growth import MIN_GROWN_BYTES
+from slowtrain.causes.memory.host_leak import MIN_GROWN_BYTES
 from slowtrain.columns.steps import Steps
 from slowtrain.trace import Trace
 from slowtrain.trace.signals import memory_growth

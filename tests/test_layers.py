@@ -9,6 +9,8 @@ import ast
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+
 import slowtrain
 
 from . import shape
@@ -145,6 +147,16 @@ def test_causes_do_not_know_each_other() -> None:
         own = [parts[1], parts[2].removesuffix(".py")]
         offenders += [f"{name}:{line}" for line, found in ours(name) if is_of_a_family(found) and found[1:3] != own]
     assert offenders == []
+
+
+SCRIPT_ENGINE = tuple(f"slowtrain.script.{part}" for part in ("interpreter", "evaluators", "lint_rules", "fixes"))
+
+
+@pytest.mark.parametrize("cause", sorted(shape.cause_modules()))
+def test_a_class_of_a_cause_does_not_import_the_script_engine(cause: str) -> None:
+    """``lint`` and ``fix`` in its folder do, which ``Cause.folder_module`` imports when they are asked."""
+    reached = shape.reachable(shape.cause_modules()[cause][:1])
+    assert sorted(name for name in reached if name.startswith(SCRIPT_ENGINE)) == []
 
 
 def is_of_a_family(parts: list[str]) -> bool:

@@ -11,7 +11,7 @@ from slowtrain.causes import Cause, all_causes, class_of, general_reason, short_
 from slowtrain.errors import InputError
 from slowtrain.model import Diagnosis, Effect, Evidence, Prescription, Saving, Signal, Unchecked
 from slowtrain.pricing import price_remedies
-from slowtrain.script.locations import source_locations
+from slowtrain.script.locations import source_places
 from slowtrain.script.locations.recorded_sources import recorded_source
 from slowtrain.script.text import edits
 from slowtrain.trace import Trace
@@ -111,9 +111,7 @@ def _ranked(found: Sequence[Diagnosed]) -> list[Diagnosed]:
     return _gentler_first(sorted(found, key=lambda one: (not one.spoils, group(one), *_diagnosis_rank(one.diagnosis))))
 
 
-MIN_EQUAL_SAVING_SHARE = (
-    0.95  # ratio of two savings that counts as equal, because prices are no more accurate than that
-)
+MIN_EQUAL_SAVING_SHARE = 0.95  # ratio of two savings that counts as equal: prices are no more accurate than that
 
 
 def _gentler_first(found: list[Diagnosed]) -> list[Diagnosed]:
@@ -139,47 +137,29 @@ def _general_diagnoses(trace: Trace, found: Sequence[Diagnosed]) -> list[Diagnos
     """Diagnoses of the largest part that no cause explains: of a step, or of a run that is hardly steps."""
     if trace.fact("doctor") or trace.fact("profile"):  # a profile has neither lines nor anything outside its window
         return []
-    told: list[Diagnosed] = []
+    general_ones: list[Diagnosed] = []
     priced = [(one.diagnosis, one.remedies) for one in found]
-    for part in (
-        general_reason.unexplained_parts(trace, priced) if trace.enough and not trace.is_mostly_unattributed else ()
-    ):
+    are_steps_known = trace.enough and not trace.is_mostly_unattributed
+    for part in general_reason.unexplained_parts(trace, priced) if are_steps_known else ():
         reason = general_reason.general_reason(trace, part)
-        if reason is not None and reason.cause not in {one.diagnosis.cause for one in (*found, *told)}:
-            remedies = general_reason.reason_remedies(trace, reason)
-            evidence = general_reason.reason_evidence(trace, part, reason)
-            one = _diagnosis_of_rest(
-                trace, reason.cause, reason.title, evidence, remedies, reason.prescriptions, "step"
-            )
+        if reason is not None and reason.cause not in {one.diagnosis.cause for one in (*found, *general_ones)}:
+            one = _diagnosis_of_rest(trace, reason)
             if part is general_reason.largest_part(trace) or one.is_worth_it:
-                told.append(one)
-    start = (
-        short_run_reason.find_short_run_reason(trace)
-        if not found and (not trace.enough or trace.is_mostly_unattributed)
-        else None
-    )
-    if start is not None:
-        told.append(
-            _diagnosis_of_rest(
-                trace, start.cause, start.title, start.evidence, start.remedies, start.prescriptions, "run"
-            )
-        )
-    return told
+                general_ones.append(one)
+    start = short_run_reason.find_short_run_reason(trace) if not found and not are_steps_known else None
+    return [*general_ones, *([_diagnosis_of_rest(trace, start)] if start is not None else [])]
 
 
-def _diagnosis_of_rest(
-    trace: Trace,
-    cause: str,
-    title: str,
-    evidence: Evidence,
-    remedies: Sequence[Remedy],
-    prescriptions: Sequence[Prescription],
-    scope: str,
-) -> Diagnosed:
-    saving = price_remedies(trace, remedies, scope)
-    share = 1 - replay_remedies(trace, remedies).run_ms / trace.run_ms if trace.run_ms else 0.0
-    cures = tuple(_with_diff(trace, p) for p in prescriptions)
-    return Diagnosed(Diagnosis(cause, title, evidence, saving, share, cures), remedies, grows=class_of(cause).grows)
+def _diagnosis_of_rest(trace: Trace, rest: general_reason.GeneralFinding) -> Diagnosed:
+    saving = price_remedies(trace, rest.remedies, rest.scope)
+    cures = tuple(_with_diff(trace, p) for p in rest.prescriptions)
+    run_share = _saved_run_share(trace, rest.remedies)
+    one = Diagnosis(rest.cause, rest.title, rest.evidence, saving, run_share, cures)
+    return Diagnosed(one, rest.remedies, grows=class_of(rest.cause).grows)
+
+
+def _saved_run_share(trace: Trace, remedies: Sequence[Remedy]) -> float:
+    return 1 - replay_remedies(trace, remedies).run_ms / trace.run_ms if trace.run_ms else 0.0
 
 
 EFFECT_ORDER = tuple(Effect)  # in the order of the enumeration: exact, equivalent, changes training
@@ -198,7 +178,7 @@ def _diagnose_cause(cause: Cause[Any], trace: Trace) -> Diagnosed | None:
     remedies = list(cause.remedies(trace, finding))
     scope = cause.scope_in(trace, finding)
     saving = price_remedies(trace, remedies, scope)
-    share = 1 - replay_remedies(trace, remedies).run_ms / trace.run_ms if trace.run_ms else 0.0
+    share = _saved_run_share(trace, remedies)
     small = saving.speedup < MIN_SPEEDUP_BY_SCOPE[scope] or (scope == "run" and share < MIN_SAVED_RUN_SHARE)
     # Facts of a machine alone have no timings, so what is wrong there is reported at any cost.
     if small and not cause.matters_in(trace) and not trace.fact("doctor"):
@@ -216,7 +196,7 @@ def _diagnose_cause(cause: Cause[Any], trace: Trace) -> Diagnosed | None:
 
 def _with_lint_places(cause: Cause[Any], trace: Trace, evidence: Evidence) -> Evidence:
     """Evidence with the lines from lint after the measured lines."""
-    seen = source_locations.project_places(trace, lambda source: (spot.start[0] for spot in cause.spot(source)))
+    seen = source_places.project_places(trace, lambda source: (spot.start[0] for spot in cause.spot(source)))
     return replace(evidence, where=tuple(dict.fromkeys((*evidence.where, *seen[:MAX_LINT_PLACES]))))
 
 

@@ -180,7 +180,7 @@ def _replayed_step_ms(now: Present, trace: Trace, remedies: list[Remedy]) -> flo
                 drops[category] = max(drops.get(category, 0.0), ms)
                 computed[category] = max(computed.get(category, 0.0), ms * remedy.cpu)
                 cpu_saved += ms * remedy.cpu
-    n, gone = int(trace.steps.steady.sum()), dict.fromkeys(BETWEEN_CALLS_SHARES, 0.0)
+    n, removed = int(trace.steps.steady.sum()), dict.fromkeys(BETWEEN_CALLS_SHARES, 0.0)
     rest, wait = np.zeros(n), now.columns.get(Category.INPUT, np.zeros(n))
     for category, column in now.columns.items():
         mean = float(column.mean()) if n else 0.0
@@ -190,12 +190,12 @@ def _replayed_step_ms(now: Present, trace: Trace, remedies: list[Remedy]) -> flo
         else:
             rest = rest + column * kept
         if category in BETWEEN_CALLS_SHARES:
-            gone[category] = min(mean * (1 - kept), computed.get(category, 0.0))
+            removed[category] = min(mean * (1 - kept), computed.get(category, 0.0))
     if not trace.on_accelerator:
         # The remaining parts find warm caches if the script's Python, tracing or garbage collection no longer runs
         # between them.
         stays = float(rest.mean()) if n else 0.0
-        cold = sum(ms * cold_cache_ms(stays, BETWEEN_CALLS_SHARES[category]) for category, ms in gone.items())
+        cold = sum(ms * cold_cache_ms(stays, BETWEEN_CALLS_SHARES[category]) for category, ms in removed.items())
         rest = rest * (1 - cold / trace.step_ms / max(stays, 1e-9))
     supplies = [r for r in remedies if isinstance(r, Supply)]
     if not supplies:

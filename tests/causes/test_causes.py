@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 import re
 from pathlib import Path
@@ -83,6 +84,13 @@ def test_examples_of_both_kinds_are_given(cause: Cause[Any]) -> None:
     assert cause.fires
     assert cause.quiet
     assert cause.title == cause.title.strip(". ")
+
+
+@pytest.mark.parametrize("cause", CAUSES, ids=lambda c: c.id)
+def test_cures_are_in_the_class_or_in_fix(cause: Cause[Any]) -> None:
+    has_fix = Path(inspect.getfile(type(cause))).with_name("fix.py").is_file()
+    assert has_fix is (type(cause).cures is Cause.cures)
+    assert not has_fix or callable(cause.folder_module("fix").find_cures)
 
 
 @pytest.mark.parametrize(("cause", "drawing"), _cases("fires"))

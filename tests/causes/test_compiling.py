@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from slowtrain import diagnose
-from slowtrain.causes.startup.slow_startup import SlowStartup, remainder, xla_price
-from slowtrain.causes.startup.slow_startup.xla_price import XlaPrice
+from slowtrain.causes.startup.slow_startup import FIRST_RUN_MS, SlowStartup, XlaPrice, fix
 from slowtrain.model import Diagnosis
 from slowtrain.script.fixes.models import keras_calls
 from slowtrain.script.text import edits
@@ -73,7 +72,7 @@ def test_both_prices_stand_in_the_answer() -> None:
     trace = started("model.compile('sgd')\\nmodel.fit(x)")
     found = diagnose.diagnose_trace(trace, [SlowStartup()]).diagnoses[0]
     numbers = found.evidence.numbers
-    assert numbers["start_saved_ms"] == 9000 - 2000 - xla_price.FIRST_RUN_MS
+    assert numbers["start_saved_ms"] == 9000 - 2000 - FIRST_RUN_MS
     assert numbers["step_lost_low_ms"] == 0.0  # 450 launches of 4 us: less than the device computes
     assert numbers["step_lost_ms"] == pytest.approx(450 * 0.008 - 2)
     assert numbers["step_lost_high_ms"] == pytest.approx(450 * 0.011 - 2)
@@ -103,7 +102,7 @@ def test_flags_that_an_old_tensorflow_would_die_of_are_not_named() -> None:
     trace = started("model.compile('sgd')\\nmodel.fit(x)")
     for version, named in (("2.15.1", False), ("2.21.0", True)):
         trace.facts["version.tensorflow"] = version  # type: ignore[index]
-        says = " ".join(p.says for p in xla_price.cache_cures(trace))
+        says = " ".join(p.says for p in fix.cache_cures(trace))
         assert ("per_fusion_autotune_cache_dir" in says) is named
 
 
@@ -148,7 +147,7 @@ def test_xla_is_left_out(text: str, after: str | None) -> None:
     ],
 )
 def test_the_last_batch_is_left_out(text: str, after: str | None) -> None:
-    assert changed(text, remainder.drop_remainder) == (after or text)
+    assert changed(text, fix.drop_remainder) == (after or text)
 
 
 def diagnosis(name: str) -> Diagnosis:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from slowtrain.causes.startup.slow_startup import SlowStartup, unrolled_graph
+from slowtrain.causes.startup.slow_startup import SlowStartup, unrolled_start
 
 from ..drawn_trace import parse_drawing  # noqa: TID252  tests are no package
 
@@ -66,4 +66,4 @@ def many_layers(listed: int) -> str:
 
 @pytest.mark.parametrize("listed", [50, 90])
 def test_a_model_of_many_layers_is_no_loop_written_out(listed: int) -> None:
-    assert unrolled_graph.unrolled_start(parse_drawing(many_layers(listed))) is None
+    assert unrolled_start(parse_drawing(many_layers(listed)), lambda _trace, _files: 0) is None

@@ -10,7 +10,7 @@ import pytest
 
 from slowtrain.causes import all_causes
 from slowtrain.model import Effect, Evidence, Place
-from slowtrain.script.locations import source_locations
+from slowtrain.script.locations import source_locations, source_places
 from slowtrain.script.navigation import node_lookup
 from slowtrain.trace import Trace
 
@@ -274,12 +274,12 @@ def test_a_text_that_is_nested_too_deeply_shows_nothing() -> None:
     def lost(_: object) -> list[int]:
         raise RecursionError
 
-    assert source_locations.project_places(recorded(EAGER, "x = 1\n"), lost) == ()
+    assert source_places.project_places(recorded(EAGER, "x = 1\n"), lost) == ()
 
 
 def test_each_place_once_and_not_too_many() -> None:
     several = [Place(DRAWN_FILE, line) for line in (3, 1, 3, 2, 4, 5)]
-    assert [p.line for p in source_locations.merge_places(several[:2], several)] == [3, 1, 2, 4]
+    assert [p.line for p in source_places.merge_places(several[:2], several)] == [3, 1, 2, 4]
 
 
 def test_a_literal_in_its_place_is_no_other_line() -> None:
@@ -289,7 +289,7 @@ def test_a_literal_in_its_place_is_no_other_line() -> None:
         calls = [c for line in (2, 3) for c in node_lookup.calls_at_line(source, line, "f")]  # type: ignore[arg-type]
         return [line for call in calls for line in source_locations.literal_line(source, call.args[0])]  # type: ignore[arg-type]
 
-    assert [p.line for p in source_locations.project_places(trace, given)] == [1]
+    assert [p.line for p in source_places.project_places(trace, given)] == [1]
 
 
 UNROLLED = """
@@ -327,7 +327,7 @@ def test_where_the_model_is_made_that_each_turn_compiles() -> None:
         """
     trace = recorded(EAGER, text)
     made = [
-        source_locations.file_places(
+        source_places.file_places(
             trace, Place(DRAWN_FILE, n), lambda s, line: source_locations.receiver_line(s, line, "compile")
         )
         for n in (4, 8)
@@ -346,7 +346,7 @@ def test_the_loop_whose_turns_are_ops_of_a_graph() -> None:
         """
     trace = recorded(EAGER, text)
     assert [
-        [p.line for p in source_locations.file_places(trace, Place(DRAWN_FILE, n), source_locations.loop_line)]
+        [p.line for p in source_places.file_places(trace, Place(DRAWN_FILE, n), source_locations.loop_line)]
         for n in (2, 5, 6)
     ] == [[], [], [3]]
 
@@ -361,7 +361,7 @@ def test_where_a_python_function_becomes_an_op() -> None:
             return tf.numpy_function(count, [x], tf.int64)
         """
     trace = recorded(EAGER, text)
-    assert [[p.line for p in source_locations.wrapping_places(trace, [Place(DRAWN_FILE, n)])] for n in (2, 4)] == [
+    assert [[p.line for p in source_places.wrapping_places(trace, [Place(DRAWN_FILE, n)])] for n in (2, 4)] == [
         [6],
         [],
     ]
@@ -379,7 +379,7 @@ def test_where_the_batch_is_written() -> None:
         """
     trace = recorded(EAGER, text)
     assert [
-        [p.line for p in source_locations.file_places(trace, Place(DRAWN_FILE, n), source_locations.batch_size_line)]
+        [p.line for p in source_places.file_places(trace, Place(DRAWN_FILE, n), source_locations.batch_size_line)]
         for n in (5, 6, 7)
     ] == [[2], [], [4]]
 

@@ -15,16 +15,21 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from types import ModuleType
-from typing import Any, ClassVar, Generic, TypeVar, cast
+from typing import Any, ClassVar, Generic, Protocol, TypeVar, cast, runtime_checkable
 
 from slowtrain import cause_folder
-from slowtrain.model import Category, Evidence, Prescription, Signal, Spot, VerdictKind
+from slowtrain.model import Category, Evidence, Place, Prescription, Signal, Spot, VerdictKind
 from slowtrain.script.text.source_file import Source
 from slowtrain.trace import Trace
 from slowtrain.whatif import Remedy
 
 # Of a step: if a profile shows less of a cause's symptoms, curing it cannot save the tenth that is reported.
 MIN_SYMPTOM_SHARE = 0.05
+
+# A file with training steps contains one of these. A shared value of causes of the step's own Python.
+STEP_WORDS = (
+    "GradientTape", "train_on_batch", "scatter_add", "scatter_nd_add", "scatter_nd_sub", "scatter_sub",
+)  # fmt: skip
 
 SECTIONS = (
     "## What it means",
@@ -57,6 +62,15 @@ def _from_folder(read: Callable[[Path], Part]) -> Part:
     return cast(Part, _FolderPart(read))
 
 
+@runtime_checkable
+class PricedFinding(Protocol):
+    """A finding that explains and prices itself, because a cause has several kinds of them."""
+
+    def evidence(self, trace: Trace) -> Evidence: ...
+
+    def remedies(self, trace: Trace) -> Sequence[Remedy]: ...
+
+
 FindingT = TypeVar("FindingT")
 
 
@@ -81,6 +95,16 @@ class Cause(ABC, Generic[FindingT]):
     * advice, which is no single change: nothing proves it. Its saving stays a forecast.
 
     A cause all of whose cures are advice is complete. Its page says so below "Fix safety".
+
+    The class finds, explains and prices from measurements. What reads or edits the script's text is in two modules of
+    the cause's folder, which :meth:`folder_module` imports by name when they are asked:
+
+    * ``lint`` has ``find_spots(source)``: where the cause shows in a file;
+    * ``fix`` has ``find_cures(trace, finding)`` and, if the text shows lines that the measurements do not name,
+      ``find_lines(trace, finding)``.
+
+    So a cause can be read and tested without the script engine, a trace without findings never imports it, and the
+    edits can change without the detection. A cause whose cures need no text overrides ``cures`` and has no ``fix``.
 
     ``words``: a file without any of them cannot have this cause, and ``spot`` is not asked. A word is matched whole
     (``.map`` not in ``.mapped``). Without words the cause cannot be seen in source text. If ``beside`` has words, one
@@ -136,14 +160,24 @@ class Cause(ABC, Generic[FindingT]):
         """The finding, or None if the trace is free of this cause."""
 
     def evidence(self, trace: Trace, finding: FindingT) -> Evidence:
-        """The finding in words, numbers and places. A cause whose finding is an ``Evidence`` inherits this method."""
-        if not isinstance(finding, Evidence):
-            raise NotImplementedError(f"{self.id} has findings of its own and no evidence()")
-        return finding
+        """The finding in words, numbers and places.
 
-    @abstractmethod
+        A cause whose finding is an ``Evidence``, or has a method ``evidence(trace)``, inherits this method.
+        """
+        if isinstance(finding, Evidence):
+            return finding
+        if isinstance(finding, PricedFinding):
+            return finding.evidence(trace)
+        raise NotImplementedError(f"{self.id} has findings of its own and no evidence()")
+
     def remedies(self, trace: Trace, finding: FindingT) -> Sequence[Remedy]:
-        """What a cure would change in the trace; :mod:`slowtrain.whatif` prices it. Empty: nothing to gain."""
+        """What a cure would change in the trace; :mod:`slowtrain.whatif` prices it. Empty: nothing to gain.
+
+        A cause whose finding has a method ``remedies(trace)`` inherits this method.
+        """
+        if isinstance(finding, PricedFinding):
+            return finding.remedies(trace)
+        raise NotImplementedError(f"{self.id} has no remedies()")
 
     def scope_in(self, trace: Trace, finding: FindingT) -> str:
         """The scope of the saving, ``step`` or ``run``, if it depends on where the time was found."""
@@ -161,19 +195,25 @@ class Cause(ABC, Generic[FindingT]):
         """Whether this finding makes the run's result worthless, if that depends on how bad it is."""
         return self.spoils
 
-    @abstractmethod
     def cures(self, trace: Trace, finding: FindingT) -> Iterable[Prescription]:
-        """What to do, the best first."""
+        """What to do, the best first: from the module ``fix``."""
+        found: Iterable[Prescription] = self.folder_module("fix").find_cures(trace, finding)
+        return found
+
+    def lines_to_change(self, trace: Trace, finding: FindingT) -> tuple[Place, ...]:
+        """Lines behind the measured ones that only the text shows: from the module ``fix``."""
+        return tuple(self.folder_module("fix").find_lines(trace, finding))
 
     def spot(self, source: Source) -> Iterable[Spot]:
-        """Where this cause shows in a file's text (``slowtrain lint``); sure ones only.
-
-        A cause with ``words`` has a module ``lint`` in its folder, with a function ``find_spots(source)``.
-        """
+        """Where this cause shows in a file's text (``slowtrain lint``); sure ones only. From the module ``lint``."""
         if not self.words:
             return ()
-        found: Iterable[Spot] = importlib.import_module(f"{type(self).__module__}.lint").find_spots(source)
+        found: Iterable[Spot] = self.folder_module("lint").find_spots(source)
         return found
+
+    def folder_module(self, name: str) -> ModuleType:
+        """``lint`` or ``fix`` in the cause's folder. Raises ``ModuleNotFoundError`` if it is not there."""
+        return importlib.import_module(f"{type(self).__module__}.{name}")
 
 
 @functools.cache

@@ -10,7 +10,7 @@ from slowtrain.causes.idle_input_wait import mean_sample
 from slowtrain.columns.input_pipeline import Node, Pipeline
 from slowtrain.model import Category, Effect, Place, Prescription
 from slowtrain.number_text import format_count, format_number
-from slowtrain.script.locations import source_locations
+from slowtrain.script.locations import source_places
 from slowtrain.script.text.source_file import Source
 from slowtrain.trace import Trace
 from slowtrain.trace.signals import input_feed
@@ -32,8 +32,11 @@ BASES = frozenset({"PyDataset", "Sequence"})  # of Keras: batches are made in th
 
 
 @dataclass(frozen=True)
-class AwaitedInput:
-    """What makes the batch, as far as it is known. ``computes``: whether it uses the cores of this process."""
+class GeneralReason:
+    """Why a part of the step is long, as far as it is known. ``cause``: the id under which it is reported.
+
+    ``gone_ms``: what a cure is expected to save, by part. ``computes``: the part is processor time of this process.
+    """
 
     cause: str
     title: str
@@ -41,10 +44,11 @@ class AwaitedInput:
     where: tuple[Place, ...] = ()
     numbers: Mapping[str, float] = field(default_factory=dict)
     prescriptions: tuple[Prescription, ...] = ()
-    computes: bool = False
+    gone_ms: Mapping[Category, float] = field(default_factory=dict)
+    computes: bool = True
 
 
-def find_awaited_input(trace: Trace) -> AwaitedInput:
+def find_awaited_input(trace: Trace) -> GeneralReason:
     if input_feed.uses_worker_processes(trace):
         return _worker_processes(trace)
     producers = input_feed.user_producers(trace)
@@ -63,7 +67,7 @@ def find_awaited_input(trace: Trace) -> AwaitedInput:
     return _unmeasured_input(trace)
 
 
-def find_core_contention(trace: Trace, waited_ms: float) -> AwaitedInput | None:
+def find_core_contention(trace: Trace, waited_ms: float) -> GeneralReason | None:
     """What makes input while the step's own threads wait for a core; None if no input is made meanwhile."""
     waits = f"its threads wait {format_number(waited_ms, 2)} ms for one of {trace.cores:g} cores"
     if input_feed.uses_worker_processes(trace):
@@ -79,18 +83,19 @@ def find_core_contention(trace: Trace, waited_ms: float) -> AwaitedInput | None:
     return replace(found, title=title, says=f"{waits}, on which its input is made meanwhile; {found.says}")
 
 
-def _worker_processes(trace: Trace) -> AwaitedInput:
+def _worker_processes(trace: Trace) -> GeneralReason:
     busy = mean_sample(trace, "cpu_mean_share")  # of all cores of the machine, because workers are other processes
     less = "run less Python per batch in __getitem__, or prepare the data once and load it"
     idle = busy is not None and (1 - busy) * machine_cores(trace) >= MIN_IDLE_CORES
     advice = f"{less}; use more worker processes (workers=), because there are idle cores" if idle else less
-    return AwaitedInput(
+    return GeneralReason(
         "input/python-input",
         "Worker processes make the batches, and the step waits for them",
         "worker processes make it, in which nothing is recorded, so at most the whole wait can be saved",
-        (*source_locations.project_places(trace, _batch_method_lines), *_fit_place(trace)),
+        (*source_places.project_places(trace, _batch_method_lines), *_fit_place(trace)),
         {"machine_busy_share": busy} if busy is not None else {},
         (Prescription("advice", Effect.EQUIVALENT, advice),),
+        computes=False,
     )
 
 
@@ -101,13 +106,13 @@ def _batch_method_lines(source: Source) -> Iterator[int]:
             yield from (f.lineno for f in node.body if isinstance(f, ast.FunctionDef) and f.name == "__getitem__")
 
 
-def _python_input(trace: Trace, made_ms: float) -> AwaitedInput:
+def _python_input(trace: Trace, made_ms: float) -> GeneralReason:
     producers = input_feed.user_producers(trace)
     lines = input_feed.merge_producer_lines(producers)
     where = (*(line.place for line in lines[:2]), *(p.place for p in producers[:2] if p.place is not None))
     calls = sum(p.calls_per_step for p in producers)
     hot = f", most of it in line {lines[0].place.line}" if lines else ""
-    return AwaitedInput(
+    return GeneralReason(
         "input/python-input",
         "Input is made by Python",
         f"Python makes it: {format_count(calls, 'call')} of {producers[0].qualname} take {format_number(made_ms)} "
@@ -115,11 +120,10 @@ def _python_input(trace: Trace, made_ms: float) -> AwaitedInput:
         where,
         {"made_ms": made_ms, "calls_per_step": calls},
         (Prescription("advice", Effect.EQUIVALENT, "write it with TensorFlow ops in a parallel map, or do it once"),),
-        computes=True,
     )
 
 
-def _slow_stage(trace: Trace, pipe: Pipeline, node: Node) -> AwaitedInput:
+def _slow_stage(trace: Trace, pipe: Pipeline, node: Node) -> GeneralReason:
     """The slowest stage of the pipeline, with its line."""
     idle, width = input_feed.idle_cores(trace), node.parallelism or 1.0
     where = (
@@ -130,14 +134,13 @@ def _slow_stage(trace: Trace, pipe: Pipeline, node: Node) -> AwaitedInput:
     says = f"its slowest stage is {kind}: {format_number(node.ms)} ms{often}, {format_count(width, 'call')} at once"
     if node.ms < MIN_STAGE_SHARE * trace.mean(Category.INPUT):
         says += ", much less than the wait, because its threads wait for a core or for each other"
-    return AwaitedInput(
+    return GeneralReason(
         _stage_cause(node),
         "The step waits for its input",
         f"{says}; {format_number(idle, 2)} cores are idle",
         where,
         {"stage_ms": node.ms, "parallelism": width, "idle_cores": idle},
         (Prescription("advice", Effect.EQUIVALENT, _stage_advice(trace, node, idle)),),
-        computes=True,
     )
 
 
@@ -157,18 +160,19 @@ def _stage_advice(trace: Trace, node: Node, idle: float) -> str:
     return "do less per batch in this stage: once with .cache(), on whole batches, or in the step on the device"
 
 
-def _unmeasured_input(trace: Trace) -> AwaitedInput:
+def _unmeasured_input(trace: Trace) -> GeneralReason:
     """No pipeline was measured. Only the lines that fetch its elements are known."""
     asked = [trace.names[int(n)].place for n in dict.fromkeys(trace.lane("next").name.tolist())]
     where = (*(p for p in asked if p is not None), *_fit_place(trace))
     pipes = [w.place for p in trace.pipelines for w in p.written if w.place is not None]
-    return AwaitedInput(
+    return GeneralReason(
         "input/unprefetched-input",
         "The step waits for its input",
         "what makes it was not measured",
         host_work.distinct_places((*pipes[-1:], *where)),
         {},
         (Prescription("advice", Effect.EXACT, "end the data set with .prefetch(tf.data.AUTOTUNE)"),),
+        computes=False,
     )
 
 

@@ -7,9 +7,10 @@ the whole part.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 
 from slowtrain.causes import general_input_wait
+from slowtrain.causes.general_input_wait import GeneralReason
 from slowtrain.model import Category, Diagnosis, Effect, Evidence, Place, Prescription
 from slowtrain.number_text import format_number
 from slowtrain.script.fixes.models import keras_calls
@@ -38,17 +39,15 @@ COMPUTING = frozenset({"device", "collective", "collective-wait"})  # devices co
 
 
 @dataclass(frozen=True)
-class GeneralReason:
-    """``cause``: the id under which it is reported. ``gone_ms``: what a cure is expected to save of the parts."""
+class GeneralFinding:
+    """Time that no specific cause explains, of a step or of the run. ``cause``: the id under which it is reported."""
 
     cause: str
     title: str
-    says: str
-    gone_ms: Mapping[Category, float]
-    where: tuple[Place, ...] = ()
-    numbers: Mapping[str, float] = field(default_factory=dict)
-    prescriptions: tuple[Prescription, ...] = ()
-    computes: bool = True  # whether the part is processor time of this process
+    evidence: Evidence
+    remedies: Sequence[Remedy]
+    prescriptions: tuple[Prescription, ...]
+    scope: str
 
 
 def unexplained_parts(trace: Trace, found: Sequence[tuple[Diagnosis, Sequence[Remedy]]]) -> list[Category]:
@@ -91,21 +90,23 @@ def _covers_part(trace: Trace, part: Category, one: Diagnosis, remedies: Iterabl
     return False
 
 
-def general_reason(trace: Trace, part: Category) -> GeneralReason | None:
+def general_reason(trace: Trace, part: Category) -> GeneralFinding | None:
     """None if nothing is known of the part: calls without measurements inside."""
     find_reason = REASONS.get(str(part))
-    return find_reason(trace, part) if find_reason is not None else None
-
-
-def reason_remedies(trace: Trace, reason: GeneralReason) -> Sequence[Remedy]:
-    """Drops with a range from nothing to all of the parts."""
-    gone, most = sum(reason.gone_ms.values()), sum(map(trace.mean, reason.gone_ms))
-    return [Drop(reason.gone_ms, float(reason.computes), spread=(0.0, most / gone))] if gone > 0 else []
-
-
-def reason_evidence(trace: Trace, part: Category, reason: GeneralReason) -> Evidence:
+    if find_reason is None:
+        return None
+    reason = find_reason(trace, part)
+    removed, most = sum(reason.gone_ms.values()), sum(map(trace.mean, reason.gone_ms))
+    # The range is from nothing to all of the parts.
+    remedies = [Drop(reason.gone_ms, float(reason.computes), spread=(0.0, most / removed))] if removed > 0 else []
     numbers = {"part_ms": trace.mean(part), "part_share": trace.share(part), **reason.numbers}
-    return Evidence(reason.says, numbers, distinct_places(reason.where)[:MAX_PLACES])
+    evidence = Evidence(reason.says, numbers, distinct_places(reason.where)[:MAX_PLACES])
+    return GeneralFinding(reason.cause, reason.title, evidence, remedies, reason.prescriptions, "step")
+
+
+def _half_of(trace: Trace, part: Category) -> Mapping[Category, float]:
+    """What a cure is expected to save of a part of which only the length is known."""
+    return {part: EXPECTED_SHARE * trace.mean(part)}
 
 
 def _part_words(trace: Trace, part: Category) -> str:
@@ -114,15 +115,10 @@ def _part_words(trace: Trace, part: Category) -> str:
 
 def _input_reason(trace: Trace, part: Category) -> GeneralReason:
     found = general_input_wait.find_awaited_input(trace)
-    says = (
-        f"each step waits {format_number(trace.mean(part))} of its {format_number(trace.step_ms)} ms for its "
-        f"batch; {found.says}"
-    )
+    wait = f"{format_number(trace.mean(part))} of its {format_number(trace.step_ms)} ms"
     # A cure of the slowest stage saves at most the time of that stage. The rest is fetching a batch.
-    gone = {part: min(EXPECTED_SHARE * trace.mean(part), found.numbers.get("stage_ms", trace.mean(part)))}
-    return GeneralReason(
-        found.cause, found.title, says, gone, found.where, found.numbers, found.prescriptions, found.computes
-    )
+    removed = {part: min(EXPECTED_SHARE * trace.mean(part), found.numbers.get("stage_ms", trace.mean(part)))}
+    return replace(found, says=f"each step waits {wait} for its batch; {found.says}", gone_ms=removed)
 
 
 def _python_reason(trace: Trace, part: Category) -> GeneralReason:
@@ -133,7 +129,7 @@ def _python_reason(trace: Trace, part: Category) -> GeneralReason:
     advice = "replace loops over elements by array operations, and move work out of the step that it does not need"
     cure = (Prescription("advice", Effect.EQUIVALENT, advice),)
     title = "Python of the script takes a large part of each step"
-    return GeneralReason("host/python-in-step", title, says, {part: EXPECTED_SHARE * trace.mean(part)}, where, {}, cure)
+    return GeneralReason("host/python-in-step", title, says, where, {}, cure, _half_of(trace, part))
 
 
 def _dispatch_reason(trace: Trace, part: Category) -> GeneralReason:
@@ -146,13 +142,11 @@ def _dispatch_reason(trace: Trace, part: Category) -> GeneralReason:
         and (crowded := general_input_wait.find_core_contention(trace, waited_ms)) is not None
     ):
         says = f"for {_part_words(trace, part)} no operation computes: {crowded.says}"
-        gone = {
+        removed = {
             part: EXPECTED_SHARE * min(waited_ms, trace.mean(part)),
             Category.INPUT: EXPECTED_SHARE * trace.mean(Category.INPUT),
         }
-        return GeneralReason(
-            crowded.cause, crowded.title, says, gone, crowded.where, crowded.numbers, crowded.prescriptions
-        )
+        return replace(crowded, says=says, gone_ms=removed, computes=True)
     calls = max(host_work.spans_per_step(trace, "function"), 1.0)
     saved = min((1 - EXECUTOR_SHARE) * trace.mean(part), calls * LONE_CALL_MS / core_pace(trace))
     # If operations compute for longer than that, a part of it overlaps with them.
@@ -160,7 +154,7 @@ def _dispatch_reason(trace: Trace, part: Category) -> GeneralReason:
     expected = (
         (OVERLAPPED_CALL_SHARE if step_bound.counts_dispatch_as_compute(trace) else EXPECTED_SHARE) if overlaps else 1.0
     )
-    gone = {part: saved * expected}
+    removed = {part: saved * expected}
     deep = trace.kernels
     counted = f"{deep.count:,.0f} operations" if deep is not None and deep.count else "its operations"
     starts = f"what it takes to call a step and to start {counted}"
@@ -172,7 +166,7 @@ def _dispatch_reason(trace: Trace, part: Category) -> GeneralReason:
     numbers = {"calls_per_step": calls, "ops": deep.count if deep is not None else 0.0}
     title = "The step's threads wait for a core" if waiting else "Starting operations takes a large part of each step"
     where = () if trace.fact("profile") else step_places(trace)
-    return GeneralReason("host/launch-bound", title, says, gone, where, numbers, _fewer_call_cures(trace, where))
+    return GeneralReason("host/launch-bound", title, says, where, numbers, _fewer_call_cures(trace, where), removed)
 
 
 def _crowding_words(trace: Trace) -> str:
@@ -214,16 +208,14 @@ def _eager_reason(trace: Trace, part: Category) -> GeneralReason:
     put = f"put @{name} on the function that takes the gradient and applies it"
     cure = (Prescription("edit", Effect.EQUIVALENT, put),)
     title = "The training step runs eagerly, op by op from Python"
-    return GeneralReason("host/eager-step", title, says, {part: EXPECTED_SHARE * trace.mean(part)}, where, {}, cure)
+    return GeneralReason("host/eager-step", title, says, where, {}, cure, _half_of(trace, part))
 
 
 def _host_op_reason(trace: Trace, part: Category) -> GeneralReason:
     says = f"operations on the host take {_part_words(trace, part)}"
     cure = (Prescription("advice", Effect.EQUIVALENT, "use operations that have a kernel for the device"),)
     title = "Ops of the step run on the host"
-    return GeneralReason(
-        "compute/host-placed-ops", title, says, {part: EXPECTED_SHARE * trace.mean(part)}, _step_place(trace), {}, cure
-    )
+    return GeneralReason("compute/host-placed-ops", title, says, _step_place(trace), {}, cure, _half_of(trace, part))
 
 
 def _lane_reason(
@@ -235,7 +227,7 @@ def _lane_reason(
         where = tuple(host_work.ms_by_line(trace, lane)) or _step_place(trace)
         says = f"{verb} {_part_words(trace, part)}"
         cure = (Prescription("advice", Effect.EQUIVALENT, advice),)
-        return GeneralReason(cause, title, says, {part: EXPECTED_SHARE * trace.mean(part)}, where, {}, cure)
+        return GeneralReason(cause, title, says, where, {}, cure, _half_of(trace, part))
 
     return make
 

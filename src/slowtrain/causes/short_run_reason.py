@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
+from slowtrain.causes.general_reason import GeneralFinding
 from slowtrain.model import Effect, Evidence, Part, Phase, Place, Prescription
 from slowtrain.number_text import format_number
 from slowtrain.script.lint_rules import graph_code
@@ -13,7 +14,7 @@ from slowtrain.script.locations.recorded_sources import recorded_sources
 from slowtrain.trace import Trace
 from slowtrain.trace.signals.host import start_parts
 from slowtrain.trace.signals.host.host_work import distinct_places, training_start_ms
-from slowtrain.whatif import Remedy, Skip
+from slowtrain.whatif import Skip
 
 MIN_RUN_SHARE = 0.2  # of the run: a smaller part does not explain a slow run of a few steps
 MIN_PART_MS = 1000.0  # an ordinary model is built, traced and started in about that time
@@ -63,16 +64,7 @@ LONG_PHASES: Mapping[str, LongPhase] = {
 }  # fmt: skip
 
 
-@dataclass(frozen=True)
-class ShortRunReason:
-    cause: str
-    title: str
-    evidence: Evidence
-    remedies: Sequence[Remedy]
-    prescriptions: tuple[Prescription, ...]
-
-
-def find_short_run_reason(trace: Trace) -> ShortRunReason | None:
+def find_short_run_reason(trace: Trace) -> GeneralFinding | None:
     """None if the phases of the run explain nothing, or if steps take most of what is not the usual start."""
     if trace.fact("profile") or not trace.run_ms or not start_parts.has_begun(trace):
         return None
@@ -88,7 +80,7 @@ def _is_large_part(trace: Trace, ms: float) -> bool:
     return ms >= MIN_PART_MS and ms >= MIN_RUN_SHARE * trace.run_ms and ms > trace.run.ms(Phase.STEPS)
 
 
-def _start_up_reason(trace: Trace, starting_ms: float) -> ShortRunReason:
+def _start_up_reason(trace: Trace, starting_ms: float) -> GeneralFinding:
     whole = starting_ms + trace.run.ms(Phase.LAUNCH) + trace.run.ms(Phase.IMPORT)
     parts = sorted((p for p in trace.run.parts if p.name in PHASE_WORDS and p.share >= 0.01), key=lambda p: -p.ms)
     by_part = ", ".join(f"{PHASE_WORDS[p.name]} {format_number(p.ms / 1e3)} s" for p in parts)
@@ -97,35 +89,37 @@ def _start_up_reason(trace: Trace, starting_ms: float) -> ShortRunReason:
     of = f"start-up takes {format_number(whole / 1e3)} s, {whole / trace.run_ms:.0%} of the run"
     says = f"{of}: {by_part}{_tracing_words(trace)}{trained}"
     numbers = {"startup_ms": whole, "compiling_ms": starting_ms, "steps_ms": steps}
-    beyond, (loops, turns) = max(starting_ms - MIN_PART_MS, 0.0), unrolled_training_loops(trace)
+    beyond, (loops, iterations) = max(starting_ms - MIN_PART_MS, 0.0), _unrolled_training_loops(trace)
     if loops:
-        says += f"; the loop in line {loops[0].line} unrolls {turns:,} training steps into one graph"
-        return ShortRunReason(
+        says += f"; the loop in line {loops[0].line} unrolls {iterations:,} training steps into one graph"
+        return GeneralFinding(
             "startup/slow-startup",
             "Whole training steps are unrolled into one graph",
             Evidence(says, numbers, loops),
-            [Skip((1 - 1 / turns) * beyond, spread=(0.5, 1.1))],
+            [Skip((1 - 1 / iterations) * beyond, spread=(0.5, 1.1))],
             (Prescription("edit", Effect.EQUIVALENT, "use a loop of the graph: for _ in tf.range(n)"),),
+            "run",
         )
     advice = "train for longer, because start-up happens once; until then try changes on a smaller model or input"
-    return ShortRunReason(
+    return GeneralFinding(
         "startup/slow-startup",
         "Start-up takes longer than the training",
         Evidence(says, numbers, _trace_place(trace)),
         [Skip(EXPECTED_SHARE * beyond, spread=(0.0, 1 / EXPECTED_SHARE))],
         (Prescription("advice", Effect.EXACT, advice),),
+        "run",
     )
 
 
-def unrolled_training_loops(trace: Trace) -> tuple[tuple[Place, ...], int]:
+def _unrolled_training_loops(trace: Trace) -> tuple[tuple[Place, ...], int]:
     """Python loops in a graph that compute a gradient in each iteration, and how many iterations; 0 without any."""
     found = [
-        (Place(text.file, loop.lineno), turns)
+        (Place(text.file, loop.lineno), iteration_counts)
         for text in recorded_sources(trace)
-        for loop, turns in graph_code.unrolled_graph_loops(text, chained=True)
+        for loop, iteration_counts in graph_code.unrolled_graph_loops(text, chained=True)
         if "GradientTape" in ast.unparse(loop)
     ]
-    return tuple(place for place, _ in found), max((turns for _, turns in found), default=0)
+    return tuple(place for place, _ in found), max((iteration_counts for _, iteration_counts in found), default=0)
 
 
 def _tracing_words(trace: Trace) -> str:
@@ -140,17 +134,18 @@ def _trace_place(trace: Trace) -> tuple[Place, ...]:
     return distinct_places(e.place for e in costly[:1])
 
 
-def _long_phase_reason(trace: Trace, part: Part) -> ShortRunReason:
+def _long_phase_reason(trace: Trace, part: Part) -> GeneralFinding:
     about = LONG_PHASES[part.name]
     says = f"{about.says} {format_number(part.ms / 1e3)} s, {part.share:.0%} of the run"
     where = _main_thread_places(trace) if part.name == Phase.PREPARATION else _call_places(trace, part)
     hot = f"; most of it in line {where[0].line}" if where and part.name == Phase.PREPARATION else ""
-    return ShortRunReason(
+    return GeneralFinding(
         about.cause,
         about.title,
         Evidence(says + hot, {"phase_ms": part.ms, "steps_ms": trace.run.ms(Phase.STEPS)}, where),
         [Skip(EXPECTED_SHARE * part.ms, spread=(0.0, 1 / EXPECTED_SHARE))],
         (Prescription("advice", Effect.EQUIVALENT, about.advice),),
+        "run",
     )
 
 

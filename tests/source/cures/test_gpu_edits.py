@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from slowtrain.causes.startup.slow_startup import remainder
+from slowtrain.causes.startup.slow_startup import fix as start_fix
 from slowtrain.causes.transfer.small_copies import fix
 from slowtrain.model import Edit
 from slowtrain.script.fixes.models import keras_calls, keras_models
@@ -91,7 +91,7 @@ def test_a_fit(tmp_path: Path) -> None:
         FIT,
         keras_models.compile_steps_with_xla,
         lambda s: keras_calls.disable_xla(s, _line(FIT, "compile")),
-        lambda s: remainder.drop_remainder(s, _line(FIT, "model.fit")),
+        lambda s: start_fix.drop_remainder(s, _line(FIT, "model.fit")),
         lambda s: keras_models.use_mixed_precision(s, "mixed_bfloat16"),
     )
     assert jit == pytest.approx(plain, rel=1e-4)

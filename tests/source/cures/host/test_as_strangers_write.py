@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
-from slowtrain.causes.drift.growing_step import newest_rows
-from slowtrain.causes.host.eager_step import fix as functions
+from slowtrain.causes.drift.growing_step import fix
+from slowtrain.causes.host.eager_step import compiled_steps as functions
 from slowtrain.causes.host.predict_in_loop import fix as singlesteps
 from slowtrain.model import Edit
 from slowtrain.script.fixes.loops import traced_arguments
@@ -125,12 +125,12 @@ MADE: dict[str, tuple[Found, str, list[tuple[str, str]]]] = {
         ],
     ),
     "newest rows": (
-        newest_rows.keep_newest_rows,
+        fix.keep_newest_rows,
         QUEUE,
         [("keys], axis=0)", "keys], axis=0)[-queue.shape[0]:]")],
     ),
     "newest rows in front": (
-        newest_rows.keep_newest_rows,
+        fix.keep_newest_rows,
         QUEUE.replace("[queue, keys]", "[keys, queue]"),
         [("queue], axis=0)", "queue], axis=0)[:queue.shape[0]]")],
     ),
@@ -170,11 +170,11 @@ KEPT: dict[str, tuple[Found, str]] = {
         singlesteps.replace_fit_with_history,
         'losses = [m.fit(x, y).history["loss"][0] for x, y in chunks]  # HERE\n',
     ),
-    "a queue that begins empty": (newest_rows.keep_newest_rows, QUEUE.replace("[cfg.bank, 8]", "[0, 8]")),
-    "joined along columns": (newest_rows.keep_newest_rows, QUEUE.replace("axis=0", "axis=1")),
-    "joined twice": (newest_rows.keep_newest_rows, QUEUE.replace("[queue, keys]", "[queue, queue]")),
+    "a queue that begins empty": (fix.keep_newest_rows, QUEUE.replace("[cfg.bank, 8]", "[0, 8]")),
+    "joined along columns": (fix.keep_newest_rows, QUEUE.replace("axis=0", "axis=1")),
+    "joined twice": (fix.keep_newest_rows, QUEUE.replace("[queue, keys]", "[queue, queue]")),
     "a queue begun in the loop": (
-        newest_rows.keep_newest_rows,
+        fix.keep_newest_rows,
         QUEUE.replace("    loss", "    if late:\n        queue = tf.zeros([4, 8])\n    loss"),
     ),
     "batches of another size here": (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from slowtrain.causes.host.eager_step import eager_switches
+from slowtrain.causes.host.eager_step import fix
 from slowtrain.script.text import edits, source_file
 
 # Name: the script before (with HERE at the line that a run named), and after; None where nothing may be edited.
@@ -215,7 +215,7 @@ def test_edit(name: str) -> None:
     text = source_file.parse_source("train.py", before)
     assert text is not None
     if name.startswith("without_eager_switch"):
-        found = eager_switches.without_eager_switch(text)
+        found = fix.without_eager_switch(text)
     else:
-        found = eager_switches.without_eager_compile(text, line(before))
+        found = fix.without_eager_compile(text, line(before))
     assert (edits.edited_text(text, found) if found else None) == after

@@ -10,7 +10,7 @@ from textwrap import dedent
 
 import pytest
 
-from slowtrain.causes.host.compile_in_loop import function_factories
+from slowtrain.causes.host.compile_in_loop import fix
 from slowtrain.script.text import edits, source_file
 
 MOVED = """
@@ -121,7 +121,7 @@ def remembered(text: str, word: str) -> str | None:
     read = source_file.parse_source("train.py", text)
     assert read is not None
     line = next(i for i, row in enumerate(text.splitlines(), 1) if word in row)
-    found = function_factories.remember_function(read, line)
+    found = fix.remember_function(read, line)
     return edits.edited_text(read, found) if found else None
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from slowtrain.causes.host.eager_step import fix
+from slowtrain.causes.host.eager_step import compiled_steps
 from slowtrain.script.text import edits, source_file
 
 # Name: the script before (with HERE at the line that a run named), and after; None where nothing may be edited.
@@ -796,7 +796,7 @@ def test_edit(name: str) -> None:
     before, after = CASES[name]
     text = source_file.parse_source("train.py", before)
     assert text is not None
-    found = fix.compiled_step(text, line(before))
+    found = compiled_steps.compiled_step(text, line(before))
     assert (edits.edited_text(text, found) if found else None) == after
 
 
@@ -805,4 +805,4 @@ def test_windows_line_ends_stay(name: str) -> None:
     before, after = (str(one).replace("\n", "\r\n") for one in CASES[name])
     text = source_file.parse_source("train.py", before)
     assert text is not None
-    assert edits.edited_text(text, fix.compiled_step(text, line(before))) == after
+    assert edits.edited_text(text, compiled_steps.compiled_step(text, line(before))) == after

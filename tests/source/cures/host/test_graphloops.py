@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from slowtrain.causes.startup.slow_startup.graph_loops import loop_in_graph
+from slowtrain.causes.startup.slow_startup import fix
 from slowtrain.script.text import edits
 from slowtrain.script.text.source_file import Source
 
@@ -22,7 +22,7 @@ SUM = "total = total + one(x, y)"
 
 def changed(text: str) -> str:
     source = Source("train.py", text)
-    return edits.edited_text(source, loop_in_graph(source, 4))
+    return edits.edited_text(source, fix.loop_in_graph(source, 4))
 
 
 def test_a_counted_loop_is_the_graphs() -> None:

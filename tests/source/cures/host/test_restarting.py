@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from slowtrain.causes.host.compile_in_loop import optimizer_reset
+from slowtrain.causes.host.compile_in_loop import fix
 from slowtrain.script.text import edits, source_file
 
 SESSION = """\
@@ -65,7 +65,7 @@ def test_compiled_once(name: str) -> None:
     before, may = CASES[name]
     text = source_file.parse_source("train.py", before)
     assert text is not None
-    found = optimizer_reset.reset_optimizer(text, 7)
+    found = fix.reset_optimizer(text, 7)
     assert bool(found) == may
     if may:
         after = edits.edited_text(text, found)

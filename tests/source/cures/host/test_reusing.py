@@ -6,7 +6,7 @@ from textwrap import dedent
 
 import pytest
 
-from slowtrain.causes.host.compile_in_loop import model_reuse, optimizer_reset
+from slowtrain.causes.host.compile_in_loop import fix, model_hoisting
 from slowtrain.script.text import edits, source_file
 
 WARDS = """
@@ -34,7 +34,7 @@ def reused(text: str, word: str = "local = build") -> str | None:
     read = source_file.parse_source("train.py", text)
     assert read is not None
     line = next(i for i, row in enumerate(text.splitlines(), 1) if word in row)
-    found = model_reuse.reuse_model(read, line)
+    found = model_hoisting.reuse_model(read, line)
     return edits.edited_text(read, found) if found else None
 
 
@@ -102,4 +102,4 @@ def test_left_alone(old: str, new: str) -> None:
 def test_what_is_compiled_where_it_is_made_has_no_optimizer_to_begin_anew() -> None:
     read = source_file.parse_source("train.py", WARDS)
     assert read is not None
-    assert optimizer_reset.reset_optimizer(read, WARDS[: WARDS.index("local.compile")].count("\n") + 1) == []
+    assert fix.reset_optimizer(read, WARDS[: WARDS.index("local.compile")].count("\n") + 1) == []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from slowtrain.causes.transfer.per_step_feed import fix
+from slowtrain.causes.transfer.per_step_feed import converts_new_list, fix
 from slowtrain.script.text import edits, source_file
 
 HEAD = "import numpy as np\nimport tensorflow as tf\n"
@@ -57,7 +57,7 @@ def test_where_a_list_is_made_and_converted() -> None:
     script = "import tensorflow as tf\ntf.constant([t[i] for i in chosen])\ntf.constant(table)\n"
     text = source_file.parse_source("train.py", script)
     assert text is not None
-    assert [fix.converts_new_list(text, line) for line in (1, 2, 3)] == [False, True, False]
+    assert [converts_new_list(text, line) for line in (1, 2, 3)] == [False, True, False]
 
 
 ROWS = """rows, kinds = read()

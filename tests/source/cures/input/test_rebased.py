@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from slowtrain.causes.drift.growing_step import dataset_rebasing
+from slowtrain.causes.drift.growing_step import fix
 from slowtrain.script.text import edits
 from slowtrain.script.text.source_file import parse_source
 
@@ -40,7 +40,7 @@ def changed(text: str) -> tuple[str, bool] | None:
     source = parse_source("train.py", text)
     assert source is not None
     line = next(i for i, row in enumerate(text.splitlines(), 1) if "ds = self.ds" in row or " ds = ds" in row)
-    found, same = dataset_rebasing.rebase_dataset(source, line)
+    found, same = fix.rebase_dataset(source, line)
     return (edits.edited_text(source, found), same) if found else None
 
 

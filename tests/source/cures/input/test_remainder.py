@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from slowtrain.causes.startup.slow_startup import remainder
+from slowtrain.causes.startup.slow_startup import fix
 from slowtrain.script.text import edits
 from slowtrain.script.text.source_file import parse_source
 
@@ -16,7 +16,7 @@ def _edited(text: str) -> str | None:
     source = parse_source("train.py", HEAD + text)
     assert source is not None
     line = next(n for n, row in enumerate(source.text.split("\n"), 1) if "#@" in row)
-    found = remainder.drop_remainder(source, line)
+    found = fix.drop_remainder(source, line)
     new = edits.edited_text(source, found) if found else None
     assert new is None or parse_source("train.py", new) is not None
     return new.removeprefix(HEAD) if new is not None else None

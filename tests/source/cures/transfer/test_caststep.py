@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from slowtrain.causes.transfer.wide_input import step_cast
+from slowtrain.causes.transfer.wide_input import fix
 from slowtrain.script.text import edits
 from slowtrain.script.text.source_file import parse_source
 
@@ -38,7 +38,7 @@ def _edited(text: str) -> str | None:
     source = parse_source("train.py", text)
     assert source is not None
     line = next(n for n, row in enumerate(text.split("\n"), 1) if "#@" in row)
-    found = step_cast.cast_in_step(source, line)
+    found = fix.cast_in_step(source, line)
     return edits.edited_text(source, found) if found else None
 
 

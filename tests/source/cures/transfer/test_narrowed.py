@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from slowtrain.causes.transfer.wide_input import model_cast
+from slowtrain.causes.transfer.wide_input import fix
 from slowtrain.script.text import edits
 from slowtrain.script.text.source_file import parse_source
 
@@ -31,7 +31,7 @@ def _edited(text: str) -> str | None:
     source = parse_source("train.py", text)
     assert source is not None
     line = next(n for n, row in enumerate(text.split("\n"), 1) if "#@" in row)
-    found = model_cast.cast_in_model(source, line)
+    found = fix.cast_in_model(source, line)
     new = edits.edited_text(source, found) if found else None
     assert new is None or parse_source("train.py", new) is not None
     return new

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 
 from slowtrain.causes import Cause
-from slowtrain.causes.compute.dense_embedding_update import whole_tables
-from slowtrain.model import Category, Edit, Effect, Evidence, Place, Prescription, Signal
+from slowtrain.model import Category, Evidence, Place, Signal
 from slowtrain.number_text import format_number
 from slowtrain.profile import framework_names
-from slowtrain.script.fixes.models import keras_models, table_lookups
-from slowtrain.script.locations import source_locations
-from slowtrain.script.locations.recorded_sources import edit_project
+from slowtrain.script.locations import source_places
 from slowtrain.trace import Trace
 from slowtrain.trace.signals.device import op_work
 from slowtrain.trace.signals.host.host_work import distinct_places
@@ -32,10 +29,8 @@ ROW_UPDATE_MS = 0.4e-3
 # the table once. Those of the regularizer that take nearly as long pass over it as well.
 REGULARIZER_OPS = frozenset({"Square", "L2Loss", "Abs", "Sign", "Mul", "Sum", "Tile", "BroadcastTo"})
 MIN_REGULARIZER_OP_SHARE = 0.3  # of the op that makes the gradient dense
-MIN_OPTIMIZER_SHARE = 0.5  # of the time over the table: with less, the work on the whole table costs more
 MIN_TABLE_ROWS = 1000
 MIN_TABLE_SHARE = 0.3  # of all weights: the optimizer's time goes to other weights if tables are smaller
-LAZY_OPTIMIZER_CURE = "use an optimizer that updates only the rows used: a lazy Adam, SGD without momentum"
 
 
 @dataclass(frozen=True)
@@ -43,8 +38,7 @@ class WholeTableOps:
     """Ops over all rows of an embedding take ``ms`` per step, beyond what the rows of a batch need.
 
     ``shape``: of the table, if it is known. ``touched_rows``: an upper bound of the rows that a batch uses; 0 if it is
-    not known. ``op_share``: of all op time. ``optimizer_share``: of the ops over the table. ``lookup_edits``: rows are
-    looked up before the whole table is worked on.
+    not known. ``op_share``: of all op time. ``optimizer_share``: of the ops over the table.
     """
 
     ms: float
@@ -53,7 +47,6 @@ class WholeTableOps:
     shape: tuple[int, int] | None
     touched_rows: int
     where: tuple[Place, ...]
-    lookup_edits: tuple[Edit, ...] = ()
 
 
 class DenseEmbeddingUpdate(Cause[WholeTableOps]):
@@ -65,16 +58,15 @@ class DenseEmbeddingUpdate(Cause[WholeTableOps]):
 
     def wants(self, trace: Trace) -> frozenset[Signal]:
         # A profile can show it by the ops that make a gradient dense. To judge the optimizer's own ops needs the model.
-        unknown = trace.fact("profile") and _whole_table_ops(trace) is None
+        unknown = trace.fact("profile") and trace.once(_whole_table_ops) is None
         return self.needs | ({Signal.MODEL} if unknown else set())
 
     def find(self, trace: Trace) -> WholeTableOps | None:
-        found = _whole_table_ops(trace)
+        found = trace.once(_whole_table_ops)
         if found is None:
             return None
-        lookup_edits = edit_project(trace, table_lookups.gather_before_normalising)
-        places = (_whole_table_places(trace, lookup_edits), found.where, _training_places(trace))
-        return replace(found, lookup_edits=lookup_edits, where=source_locations.merge_places(*places))
+        places = (self.lines_to_change(trace, found)[:2], found.where, _training_places(trace))
+        return replace(found, where=source_places.merge_places(*places))
 
     def evidence(self, trace: Trace, finding: WholeTableOps) -> Evidence:
         rows = finding.shape[0] if finding.shape else 0
@@ -97,15 +89,6 @@ class DenseEmbeddingUpdate(Cause[WholeTableOps]):
         rows_ms = 0.0 if trace.on_accelerator else finding.touched_rows * ROW_UPDATE_MS
         saved_ms = min(finding.ms - rows_ms, 0.98 * finding.ms)
         return [Drop(op_work.ms_of_streaming_ops(trace, finding.op_share, saved_ms), spread=(0.75, 1.05))]
-
-    def cures(self, trace: Trace, finding: WholeTableOps) -> Iterable[Prescription]:
-        lookup = Prescription("edit", Effect.EQUIVALENT, whole_tables.LOOKUP_CURE, edits=finding.lookup_edits)
-        edits = edit_project(trace, keras_models.use_lazy_adam)
-        lazy = Prescription("edit", Effect.CHANGES_TRAINING, LAZY_OPTIMIZER_CURE, edits=edits)
-        # If the optimizer's own ops take little, the work on the whole table before the lookup takes the rest.
-        if finding.lookup_edits or finding.optimizer_share < MIN_OPTIMIZER_SHARE:
-            return (lookup, lazy)
-        return (lazy, lookup)
 
 
 def _whole_table_ops(trace: Trace) -> WholeTableOps | None:
@@ -230,16 +213,6 @@ def _max_touched_rows(trace: Trace) -> int | None:
             if found:
                 return sum(found)
     return None
-
-
-def _whole_table_places(trace: Trace, lookup_edits: Sequence[Edit]) -> tuple[Place, ...]:
-    """Lines that work on all rows of a table, or make its gradient dense."""
-    first = source_locations.edit_places(lookup_edits)[:1]  # the op; a lookup of its result follows
-    kinds = (whole_tables.whole_table_ops, whole_tables.penalised_embeddings, whole_tables.densified_gradients)
-    seen = source_locations.project_places(
-        trace, lambda source: [one.start[0] for kind in kinds for one in kind(source)]
-    )
-    return source_locations.merge_places(first, seen)[:2]
 
 
 def _training_places(trace: Trace) -> tuple[Place, ...]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Iterator
 
-from slowtrain.causes.compute.dense_embedding_update import LAZY_OPTIMIZER_CURE, whole_tables
+from slowtrain.causes.compute.dense_embedding_update import whole_tables
+from slowtrain.causes.compute.dense_embedding_update.fix import LAZY_OPTIMIZER_CURE
 from slowtrain.model import Edit, Effect, Prescription, Spot
 from slowtrain.script.fixes.models import keras_models, table_lookups
 from slowtrain.script.interpreter.domain.abstract_values import Value

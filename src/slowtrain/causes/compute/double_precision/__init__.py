@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from slowtrain.causes import Cause
-from slowtrain.causes.compute.double_precision import fix
-from slowtrain.model import Category, Edit, Effect, Evidence, Place, Prescription, Signal
+from slowtrain.model import Category, Evidence, Place, Signal
 from slowtrain.number_text import format_number
 from slowtrain.profile import device_activity
-from slowtrain.script.locations import source_locations
-from slowtrain.script.locations.recorded_sources import recorded_sources
+from slowtrain.script.locations import source_places
 from slowtrain.script.text import syntax_tree
 from slowtrain.script.text.source_file import Source
 from slowtrain.trace import Trace
@@ -30,15 +28,13 @@ UNPROFILED_COMPUTING_SHARE = 0.6  # of a step without a window, assumed
 UNPROFILED_MATRIX_SHARE = 0.8  # of op time without a window, assumed
 MIN_DOUBLE_SHARE = 0.5  # of the matrix ops, or of the weights: fewer are a deliberate exception
 JAX_DOUBLE_SETTING = "jax_enable_x64"
-SINGLE_PRECISION_CURE = "compute in float32: remove set_floatx('float64'), make the data float32"
-JAX_SINGLE_PRECISION_CURE = "compute in float32: remove jax_enable_x64 and set_floatx('float64'), make the data float32"
 
 
 @dataclass(frozen=True)
 class DoublePrecisionWork:
     """Computing in float64 takes ``ms`` per step. ``double_share``: of the matrix ops, or of the weights.
 
-    ``product_share`` and ``convolution_share``: of op time. ``edits``: all files of the project in float32.
+    ``product_share`` and ``convolution_share``: of op time.
     """
 
     says: str
@@ -46,7 +42,6 @@ class DoublePrecisionWork:
     ms: float
     product_share: float
     convolution_share: float
-    edits: tuple[Edit, ...]
     where: tuple[Place, ...]
 
 
@@ -77,7 +72,7 @@ class DoublePrecision(Cause[DoublePrecisionWork]):
             found = _double_kernels(trace)
             if found is None:
                 return None
-            return replace(found, where=source_locations.merge_places(_jax_setting_places(trace), found.where))
+            return replace(found, where=source_places.merge_places(_jax_setting_places(trace), found.where))
         if counts:
             double, total, what = counts.get("float64", 0), sum(counts.values()), "matrix products and convolutions"
         else:
@@ -85,21 +80,19 @@ class DoublePrecision(Cause[DoublePrecisionWork]):
             total, what = sum(int(w["size"]) for w in weights), "weights"
         if not double or double < MIN_DOUBLE_SHARE * total:
             return None
-        ms, edits = _computing_ms(trace), _single_precision_edits(trace)
-        return DoublePrecisionWork(
+        ms = _computing_ms(trace)
+        found = DoublePrecisionWork(
             f"{double:,} of {total:,} {what} are float64; computing takes {format_number(ms)} ms of each step",
             double / total,
             ms,
             _product_share(trace),
             _convolution_share(trace),
-            edits,
-            source_locations.merge_places(self._double_places(trace, edits), _matrix_op_places(trace)),
+            _matrix_op_places(trace),
         )
-
-    def _double_places(self, trace: Trace, edits: Sequence[Edit]) -> tuple[Place, ...]:
-        """Lines that make numbers of double precision. What is computed with them becomes as wide."""
-        seen = source_locations.project_places(trace, lambda source: [spot.start[0] for spot in self.spot(source)])
-        return (seen or source_locations.edit_places(edits))[:2]
+        # Lines that make numbers of double precision. What is computed with them becomes as wide.
+        seen = source_places.project_places(trace, lambda source: [spot.start[0] for spot in self.spot(source)])
+        lines = (seen or self.lines_to_change(trace, found))[:2]
+        return replace(found, where=source_places.merge_places(lines, found.where))
 
     def evidence(self, trace: Trace, finding: DoublePrecisionWork) -> Evidence:
         return Evidence(
@@ -127,10 +120,6 @@ class DoublePrecision(Cause[DoublePrecisionWork]):
         )
         return [_computing_drop(trace, finding.ms * (1 - kept), (0.7, 1.25))]
 
-    def cures(self, trace: Trace, finding: DoublePrecisionWork) -> Iterable[Prescription]:
-        says = JAX_SINGLE_PRECISION_CURE if trace.on_jax else SINGLE_PRECISION_CURE
-        yield Prescription("edit", Effect.CHANGES_TRAINING, says, edits=finding.edits)
-
 
 def _jax_setting_places(trace: Trace) -> tuple[Place, ...]:
     """Lines that let JAX compute in double precision wherever NumPy does."""
@@ -143,7 +132,7 @@ def _jax_setting_places(trace: Trace) -> tuple[Place, ...]:
             if getattr(call.args[0], "value", "") == JAX_DOUBLE_SETTING and getattr(call.args[1], "value", 0)
         ]
 
-    return source_locations.project_places(trace, lines)
+    return source_places.project_places(trace, lines)
 
 
 def _double_kernels(trace: Trace) -> DoublePrecisionWork | None:
@@ -164,7 +153,6 @@ def _double_kernels(trace: Trace) -> DoublePrecisionWork | None:
         ms,
         0.0,
         0.0,
-        _single_precision_edits(trace),
         tensor_cores.op_lines(device, lambda op: device_activity.product_format(op) == "float64"),
     )
 
@@ -233,14 +221,3 @@ def _matrix_op_places(trace: Trace) -> tuple[Place, ...]:
     ]
     found = [p for p in (*places, *traced) if p is not None]
     return tuple(dict.fromkeys(found))[:3]
-
-
-def _single_precision_edits(trace: Trace) -> tuple[Edit, ...]:
-    """All files of the project in float32, or none, because formats have to match."""
-    done: list[Edit] = []
-    for text in recorded_sources(trace):
-        changed = fix.single_precision_edits(text)
-        if not changed and "float64" in text.text:
-            return ()
-        done += changed
-    return tuple(done)

@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
-from slowtrain.model import Edit
+from slowtrain.causes.compute.double_precision import DoublePrecisionWork
+from slowtrain.model import Edit, Effect, Place, Prescription
 from slowtrain.script.interpreter.domain.abstract_values import INTEGER_DTYPES, Value, join_values
 from slowtrain.script.interpreter.domain.operators import FLOAT_CONSTANTS
 from slowtrain.script.interpreter.engine import queries
 from slowtrain.script.interpreter.engine.interpreter import value_at
+from slowtrain.script.locations import source_places
+from slowtrain.script.locations.recorded_sources import recorded_sources
 from slowtrain.script.navigation import name_bindings
 from slowtrain.script.navigation import node_lookup as find
 from slowtrain.script.text import edits, syntax_tree
 from slowtrain.script.text.source_file import Source
+from slowtrain.trace import Trace
 
+SINGLE_PRECISION_CURE = "compute in float32: remove set_floatx('float64'), make the data float32"
+JAX_SINGLE_PRECISION_CURE = "compute in float32: remove jax_enable_x64 and set_floatx('float64'), make the data float32"
 DOUBLE, SINGLE, WHOLE, TENSOR = "double", "single", "whole", "tensor"
 PLAIN, REAL = "plain", "real"  # Python ints and texts; Python floats, which take an array's format
 DOUBLE_NAMES = ("float64", "double")
@@ -32,6 +38,26 @@ FORMAT_NEUTRAL_CALLS = frozenset(
 TENSOR_MAKERS = frozenset(f"tensorflow.{name}" for name in ("constant", "convert_to_tensor", "Variable"))
 MAX_CASTS = 32
 PYTHON_OPS = frozenset({"numpy_function", "py_function"})  # their formats are given separately from their data
+
+
+def find_cures(trace: Trace, _finding: DoublePrecisionWork) -> Iterable[Prescription]:
+    says = JAX_SINGLE_PRECISION_CURE if trace.on_jax else SINGLE_PRECISION_CURE
+    yield Prescription("edit", Effect.CHANGES_TRAINING, says, edits=_project_edits(trace))
+
+
+def find_lines(trace: Trace, _finding: DoublePrecisionWork) -> Iterable[Place]:
+    return source_places.edit_places(_project_edits(trace))
+
+
+def _project_edits(trace: Trace) -> tuple[Edit, ...]:
+    """All files of the project in float32, or none, because formats have to match."""
+    done: list[Edit] = []
+    for source in recorded_sources(trace):
+        changed = single_precision_edits(source)
+        if not changed and "float64" in source.text:
+            return ()
+        done += changed
+    return tuple(done)
 
 
 def single_precision_edits(source: Source) -> tuple[Edit, ...]:

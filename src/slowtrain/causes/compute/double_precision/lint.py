@@ -5,7 +5,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Iterator
 
-from slowtrain.causes.compute.double_precision import SINGLE_PRECISION_CURE, fix
+from slowtrain.causes.compute.double_precision import fix
+from slowtrain.causes.compute.double_precision.fix import SINGLE_PRECISION_CURE
 from slowtrain.model import Effect, Prescription, Spot
 from slowtrain.script.interpreter.engine.interpreter import file_events
 from slowtrain.script.lint_rules import keras_names, spots

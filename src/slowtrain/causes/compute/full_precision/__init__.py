@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from slowtrain.causes import Cause
-from slowtrain.causes.compute.full_precision import late_policy
 from slowtrain.columns.device import Device
-from slowtrain.model import Category, Effect, Evidence, Place, Prescription, Signal
+from slowtrain.model import Category, Evidence, Place, Signal
 from slowtrain.number_text import format_number
 from slowtrain.profile import device_activity, framework_names
-from slowtrain.script.fixes.models import keras_models
-from slowtrain.script.locations.recorded_sources import edit_project
 from slowtrain.trace import Trace
 from slowtrain.trace.signals.device import tensor_cores
 from slowtrain.whatif import Drop, Remedy
@@ -68,7 +65,7 @@ class FullPrecision(Cause[WideMatrixWork]):
 
     title = "Matrix products use wider numbers than the tensor cores need"
     needs = frozenset({Signal.STEPS, Signal.DEVICE})
-    words = late_policy.POLICY_SETTERS
+    words = ("set_global_policy", "set_dtype_policy", "set_policy")
 
     def wants(self, trace: Trace) -> frozenset[Signal]:
         device = trace.device
@@ -106,28 +103,6 @@ class FullPrecision(Cause[WideMatrixWork]):
         least = finding.saved_ms(finding.min_gain, 1.0, 1.0)
         most = finding.saved_ms(finding.max_gain, MAX_STREAMED_GAIN, MAX_STREAMED_GAIN)
         return [Drop({Category.DEVICE: ms}, 0.0, (min(least / ms, 1.0), max(most / ms, 1.0)))] if ms > 0 else []
-
-    def cures(self, trace: Trace, finding: WideMatrixWork) -> Iterable[Prescription]:
-        card = tensor_cores.find_card(trace)
-        device = trace.device
-        if (
-            card
-            and card.peaks
-            and card.peaks[1]
-            and card.vendor == "nvidia"
-            and device
-            and _matrix_ms(device, TF32) <= 0
-        ):
-            on = "switch TF32 on: tf.config.experimental.enable_tensor_float_32_execution(True)"
-            if trace.on_jax:
-                on = 'switch TF32 on: jax.config.update("jax_default_matmul_precision", "default")'
-            switched = edit_project(trace, keras_models.allow_tensor_float)
-            yield Prescription("edit" if switched else "setting", Effect.EQUIVALENT, on, edits=switched)
-        format_ = "mixed_bfloat16" if card is not None and card.capability >= (8, 0) else "mixed_float16"
-        says = f'keras.mixed_precision.set_global_policy("{format_}") before the model is built'
-        done = edit_project(trace, lambda text: keras_models.use_mixed_precision(text, format_))
-        policy = "mixed-precision" if format_ == "mixed_float16" else None
-        yield Prescription("edit", Effect.CHANGES_TRAINING, says, edits=done, treatment=policy)
 
 
 def _matrix_ms(device: Device, format_: str) -> float:

@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
-import ast
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 from slowtrain.causes import MIN_SYMPTOM_SHARE, Cause
-from slowtrain.causes.compute.host_placed_ops import fix
 from slowtrain.columns.device import Device, DirectionCopies
-from slowtrain.model import Category, Effect, Evidence, Place, Prescription, Signal
+from slowtrain.model import Category, Evidence, Place, Signal
 from slowtrain.number_text import format_number
 from slowtrain.profile import framework_names, host_reasons
-from slowtrain.script.fixes.models import keras_models
-from slowtrain.script.locations import line_roles
-from slowtrain.script.locations.edits import recorded_edits
-from slowtrain.script.locations.recorded_sources import edit_project, recorded_source
-from slowtrain.script.text.source_file import Source
 from slowtrain.trace import Trace
-from slowtrain.trace.signals.device import step_bound, tensor_cores
+from slowtrain.trace.signals.device import tensor_cores
 from slowtrain.whatif import Drop, Remedy
 
 MAX_NAME_LENGTH = 80  # of an op: its end, which says most
@@ -26,7 +19,6 @@ NO_COPIES = DirectionCopies(0.0, 0.0, 0.0, 0.0)
 # For a tensor that goes to the host and back the device waits at least for two copies, for the thread that sees the end
 # of the first, and for the next launch: 10 to 20 µs each in profiles of a V100.
 MIN_ROUND_TRIP_MS = 0.05
-NOT_IN_XLA = frozenset({"Eig", "PyFunc", "EagerPyFunc", "PyFuncStateless"})
 MIN_CALLBACKS_PER_STEP = 0.5  # of Python from within the compiled program
 
 
@@ -45,11 +37,10 @@ class HostCrossing:
 
 @dataclass(frozen=True)
 class HostPlacedFinding:
-    """``kinds``: types of the ops. ``calls``: calls in the step's function that make such ops, with their files."""
+    """``kinds``: types of the ops."""
 
     crossing: HostCrossing
     kinds: tuple[str, ...]
-    calls: tuple[tuple[Source, ast.Call], ...]
     where: tuple[Place, ...]
 
 
@@ -62,19 +53,18 @@ class HostPlacedOps(Cause[HostPlacedFinding]):
     def wants(self, trace: Trace) -> frozenset[Signal]:
         device = trace.device
         # Small copies in both directions may be this cause, if the profile does not show their purpose.
-        if device is None or _host_crossing(trace, device) is not None or not _has_unexplained_copies(trace, device):
+        if device is None or trace.once(_host_crossing) is not None or not _has_unexplained_copies(trace, device):
             return super().wants(trace)
         return super().wants(trace) | {Signal.TRACES, Signal.MODEL}
 
     def find(self, trace: Trace) -> HostPlacedFinding | None:
         device = trace.device
-        crossing = _host_crossing(trace, device) if device is not None else None
+        crossing = trace.once(_host_crossing)
         if device is None or crossing is None:
             return None
         kinds = _op_kinds(device)
-        calls = tuple(_calls_making_ops(trace, kinds))
-        where = _op_places(device, crossing) or tuple(Place(source.file, call.lineno) for source, call in calls)
-        return HostPlacedFinding(crossing, kinds, calls, where)
+        found = HostPlacedFinding(crossing, kinds, _op_places(device, crossing))
+        return found if found.where else replace(found, where=self.lines_to_change(trace, found))
 
     def evidence(self, trace: Trace, finding: HostPlacedFinding) -> Evidence:
         found = finding.crossing
@@ -95,22 +85,12 @@ class HostPlacedOps(Cause[HostPlacedFinding]):
         drops[Category.DISPATCH] = waiting - drops[Category.HOST_OP]
         return [Drop(drops, 0.0, (0.5, 1.3))]
 
-    def cures(self, trace: Trace, finding: HostPlacedFinding) -> Iterable[Prescription]:
-        moved = edit_project(trace, keras_models.remove_cpu_device)
-        if moved:
-            says = 'remove tf.device("/CPU:0") around the training: with tf.device(None) TensorFlow places the ops'
-            yield Prescription("edit", Effect.EQUIVALENT, says, edits=moved)
-        if trace.on_jax:
-            says = "write it in jax.numpy inside the step, or compute it before the step if it needs only the batch"
-            yield Prescription("edit", Effect.EQUIVALENT, says)
-            return
-        yield from _op_cures(trace, finding)
-        log = "log where ops are placed: tf.debugging.set_log_device_placement(True)"
-        yield Prescription("advice", Effect.EXACT, log)
 
-
-def _host_crossing(trace: Trace, device: Device) -> HostCrossing | None:
+def _host_crossing(trace: Trace) -> HostCrossing | None:
     """None if no op of the graph is seen to run on the host."""
+    device = trace.device
+    if device is None:
+        return None
     edges: dict[str, float] = {}
     for text, (_, count) in device.by_op.items():
         edge = framework_names.GRAPH_EDGE.search(text)
@@ -151,34 +131,6 @@ def _op_kinds(device: Device) -> tuple[str, ...]:
         if not framework_names.PLUMBING_OP.search(edge)
     ]
     return tuple(dict.fromkeys(filter(None, (*computed, *crossing))))
-
-
-def _calls_making_ops(trace: Trace, kinds: Sequence[str]) -> Iterable[tuple[Source, ast.Call]]:
-    """Calls in the step's function that make such ops, with their files."""
-    function = step_bound.user_step_function(trace)
-    source = recorded_source(trace, function.file) if function is not None else None
-    if source is not None and function is not None:
-        yield from ((source, call) for call in line_roles.calls_making_ops(source, function.line, kinds))
-
-
-def _op_cures(trace: Trace, finding: HostPlacedFinding) -> Iterable[Prescription]:
-    """What to do with the ops, which depends on what they need."""
-    calls, kinds = finding.calls, finding.kinds
-    if calls and all(line_roles.needs_batch_alone(source, call) for source, call in calls):
-        yield Prescription("edit", Effect.EXACT, "it needs only the batch: move it into the map of the input pipeline")
-        return
-    symmetric = recorded_edits.first_applicable(trace, finding.where, fix.symmetric_eigenvalue_edits)
-    if symmetric or "Eig" in kinds:
-        says = "tf.linalg.eigvalsh (eigh), which has a kernel for the GPU, if the matrix is symmetric"
-        yield Prescription("edit" if symmetric else "advice", Effect.EQUIVALENT, says, edits=symmetric)
-    if calls:
-        says = "it needs results of the step: compute it in every tenth step, or write it with ops that have a kernel"
-    else:
-        says = "move what needs only the batch into the map of the input pipeline; compute the rest in few of the steps"
-    yield Prescription("advice", Effect.CHANGES_TRAINING, says)
-    if not NOT_IN_XLA & set(kinds):
-        says = "try jit_compile=True on the step: XLA compiles some of these ops for the device"
-        yield Prescription("advice", Effect.EQUIVALENT, says)
 
 
 def _op_places(device: Device, crossing: HostCrossing) -> tuple[Place, ...]:

@@ -6,7 +6,8 @@ import ast
 from collections.abc import Iterable, Iterator
 from math import prod
 
-from slowtrain.causes.compute.small_batch.larger_batch_cure import MAX_GOAL_BATCH, WINDOWS_CURE, larger_batch_says
+from slowtrain.causes.compute.small_batch import MAX_GOAL_BATCH
+from slowtrain.causes.compute.small_batch.fix import WINDOWS_CURE, larger_batch_says
 from slowtrain.model import Edit, Effect, Prescription, Spot
 from slowtrain.script.fixes.models import batch_sizes
 from slowtrain.script.interpreter.domain.abstract_values import UNKNOWN, Shape

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from slowtrain.causes import Cause
 from slowtrain.columns.device import Device
-from slowtrain.model import Category, Effect, Evidence, Place, Prescription, Signal
+from slowtrain.model import Category, Evidence, Place, Signal
 from slowtrain.number_text import format_number
 from slowtrain.profile import framework_names
-from slowtrain.script.fixes.models import keras_models
-from slowtrain.script.locations.recorded_sources import recorded_source
 from slowtrain.trace import Trace
 from slowtrain.trace.signals.device import tensor_cores
 from slowtrain.trace.signals.host import source_lines
@@ -89,15 +87,6 @@ class UnfusedRnn(Cause[RecurrentLoops]):
             Category.DISPATCH: (1 - KEPT_LAUNCH_SHARE) * share * trace.mean(Category.DISPATCH),
         }
         return [Drop(saved, 0.0, (0.5, 1.15))]
-
-    def cures(self, trace: Trace, finding: RecurrentLoops) -> Iterable[Prescription]:
-        for place, setting in finding.settings[:1]:
-            source = recorded_source(trace, place.file)
-            edits, same = keras_models.use_fused_rnn(source, place.line) if source is not None else ((), False)
-            effect = Effect.EQUIVALENT if same else Effect.CHANGES_TRAINING
-            yield Prescription("edit", effect, f"remove {setting}, which cuDNN does not support", edits=edits)
-        defaults = "keep the layer's default settings: tanh, sigmoid, no recurrent_dropout, no unroll, biases"
-        yield Prescription("edit", Effect.CHANGES_TRAINING, defaults)
 
 
 def _names_ops(device: Device) -> bool:

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
-from slowtrain.causes import Cause, slowdown_cures
-from slowtrain.causes.drift.growing_step import dataset_rebasing, growing_values, newest_rows
+from slowtrain.causes import Cause
 from slowtrain.columns.arrays import median_value
-from slowtrain.model import Category, Edit, Effect, Evidence, Place, Prescription, Signal, VerdictKind
+from slowtrain.model import Category, Evidence, Place, Signal, VerdictKind
 from slowtrain.number_text import format_number
-from slowtrain.script.locations import line_roles, planned_steps, source_locations
-from slowtrain.script.locations.edits import recorded_edits
-from slowtrain.script.text.source_file import Source
+from slowtrain.script.locations import line_roles, planned_steps, source_places
 from slowtrain.trace import Trace
 from slowtrain.trace.signals import growth_suspects, stage_growth, step_trend
 from slowtrain.trace.signals.drift import slowdown_reason, step_growth
@@ -21,22 +18,7 @@ from slowtrain.trace.signals.step_trend import StepGrowth
 from slowtrain.whatif import Drop, Remedy, Skip
 
 SPREAD = (0.6, 1.1)
-RUNNING_TOTALS = "keep running totals instead of going through the whole history in each step"
-CURES = {
-    str(Category.PYTHON): RUNNING_TOTALS,
-    "line": RUNNING_TOTALS,
-    str(Category.CONVERT): "convert to tensors only the new values of each step, not all that were collected",
-    str(Category.READBACK): "read back only the new values of each step, not all that were collected",
-    str(Category.COMPILE): "give traced functions a fixed shape, or an input_signature with None in its place",
-    str(
-        Category.INPUT
-    ): "build the data set once: a data set that is mapped or concatenated again grows with each iteration",
-    str(Category.GC): "keep fewer Python objects alive from step to step: each collection goes through all of them",
-    str(Category.CALLBACK): "let the callback add the new values, and not write or draw all that it has collected",
-    "call": "pass the step's function no more than it needs: it works on all of a tensor or list that gets longer",
-    "graph": "create ops before the loop, and feed what changes; graph.finalize() fails at the line that adds one",
-    **slowdown_cures.CURE_BY_REASON,
-}
+CALL_KINDS = ("", "call", str(Category.COMPILE))  # of growth in the step's own call
 
 
 @dataclass(frozen=True)
@@ -67,7 +49,10 @@ class GrowingStep(Cause[GrowthFinding]):
         if found is None:
             return None
         growth, reason = found
-        return GrowthFinding(growth, reason, _growth_places(trace, reason))
+        finding = GrowthFinding(growth, reason, ())
+        # In each step a value gets longer, if the growth is in the step's own call and in no other line.
+        lines = self.lines_to_change(trace, finding)[:2] if reason.kind in CALL_KINDS else ()
+        return replace(finding, places=_growth_places(trace, reason, lines))
 
     def evidence(self, trace: Trace, finding: GrowthFinding) -> Evidence:
         growth, reason = finding.growth, finding.reason
@@ -105,31 +90,6 @@ class GrowingStep(Cause[GrowthFinding]):
         dropped = {c: ms / whole * more for c, ms in reason.ms.items()} if whole > 0 else {}
         return [Drop(dropped, spread=SPREAD), *outside] if dropped else outside
 
-    def cures(self, trace: Trace, finding: GrowthFinding) -> Iterable[Prescription]:
-        yield from _rebased_dataset_cure(trace, finding.places)
-        if edits := recorded_edits.first_applicable(trace, finding.places, newest_rows.keep_newest_rows):
-            says = "keep only the newest rows, as many as there were at first"
-            yield Prescription("edit", Effect.CHANGES_TRAINING, says, edits=edits)
-        says = CURES.get(
-            finding.kind, "look for what is kept from step to step: lists, tensors, graph nodes, open files"
-        )
-        yield Prescription("advice", Effect.EXACT, says)
-
-
-def _rebased_dataset_cure(trace: Trace, places: Sequence[Place]) -> Iterable[Prescription]:
-    """Builds each iteration's data set on the first one instead of the previous one."""
-    is_exact = True
-
-    def edit(source: Source, line: int) -> list[Edit]:
-        nonlocal is_exact
-        changed, is_exact = dataset_rebasing.rebase_dataset(source, line)
-        return changed
-
-    if edits := recorded_edits.first_applicable(trace, places, edit):
-        effect = Effect.EXACT if is_exact else Effect.CHANGES_TRAINING  # a map is then applied once to each element
-        says = "build the data set of each iteration on the first one, and not on that of the previous iteration"
-        yield Prescription("edit", effect, says, edits=edits)
-
 
 def _epoch_start_growth(trace: Trace) -> tuple[StepGrowth, SlowdownReason] | None:
     """Growth by data sets that get longer and delay the starts of epochs, while a buffer is filled."""
@@ -154,20 +114,11 @@ def _epoch_start_growth(trace: Trace) -> tuple[StepGrowth, SlowdownReason] | Non
     )
 
 
-def _growth_places(trace: Trace, why: SlowdownReason) -> tuple[Place, ...]:
+def _growth_places(trace: Trace, why: SlowdownReason, lines: tuple[Place, ...]) -> tuple[Place, ...]:
     """Lines that got slower and lines that make an array longer, the latter first if a call works on the array."""
     arrays = line_roles.adding_places(trace, growth_suspects.growing_arrays(trace))
-    worked_on = why.kind in ("", "call", str(Category.COMPILE), str(Category.CONVERT))
-    return source_locations.merge_places(arrays if worked_on else (), _growing_lines(trace, why), why.where, arrays)
-
-
-def _growing_lines(trace: Trace, why: SlowdownReason) -> tuple[Place, ...]:
-    """Lines that make a value longer in each step, if the growth is in the step's own call and in no other line."""
-    if why.kind not in ("", "call", str(Category.COMPILE)):
-        return ()
-    return source_locations.project_places(
-        trace, lambda source: [one.lineno for one, _, _ in growing_values.growing_values(source)]
-    )[:2]
+    works_on_arrays = why.kind in (*CALL_KINDS, str(Category.CONVERT))
+    return source_places.merge_places(arrays if works_on_arrays else (), lines, why.where, arrays)
 
 
 def _between_fits_ms(trace: Trace) -> float:

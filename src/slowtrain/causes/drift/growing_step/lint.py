@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from slowtrain.causes.drift.growing_step import growing_lists, growing_values
+from slowtrain.causes.drift.growing_step import growing_values
 from slowtrain.model import Effect, Prescription, Spot
 from slowtrain.script.lint_rules import spots
 from slowtrain.script.text import edits
@@ -17,7 +17,7 @@ def find_spots(source: Source) -> Iterable[Spot]:
         kept = "keep the newest part of a fixed length; build a data set once, before the loop"
         cure = Prescription("advice", Effect.CHANGES_TRAINING, kept)
         yield Spot(edits.node_start(one), edits.node_end(grown), says, cure)
-    for whole, says in growing_lists.traversed_growing_lists(source):
+    for whole, says in growing_values.traversed_growing_lists(source):
         kept = "work only on the rows that a step uses: draw them first, or keep them in an array of a fixed size"
         cure = Prescription("advice", Effect.EXACT, kept)
         yield spots.node_spot(whole, says, cure)

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from math import ceil
 
 from slowtrain.causes import Cause
-from slowtrain.model import Category, Effect, Evidence, Prescription, Signal, VerdictKind
+from slowtrain.model import Category, Evidence, Signal, VerdictKind
 from slowtrain.number_text import format_count, format_number
-from slowtrain.script.fixes.loops.periodic_work import run_guarded_less_often
-from slowtrain.script.locations.edits import recorded_edits
 from slowtrain.trace import Trace
 from slowtrain.trace.signals.host import checkpoint_time, stalls
 from slowtrain.trace.signals.host.stalls import Stalls as StallKind
@@ -18,17 +15,8 @@ from slowtrain.whatif import Drop, Remedy, Skip
 
 MIN_UNEXPLAINED_MS = 60_000.0  # of steps: in a shorter run, stalls without reason or period may be the machine's
 MIN_CROWDING_CORES = 0.2  # taken by other processes, with no idle core left
-MIN_RARER_FACTOR = 10
 MIN_OTHER_SHARE, MAX_OTHER_KINDS = 0.01, 3  # kinds of stalls after the largest that are named: share of the run, number
 MAX_INNER_LOOP_PERIOD = 32  # steps: the script's own inner loop
-MAX_LEFT_SHARE = 0.05  # of the time of the training: less is not reported
-CURES = {
-    "checkpoint": "save less often, weights only, or in a separate thread",
-    "python": "do the work of that line less often, or in a separate thread",
-    "input": "prefetch more batches, so that the slow ones are made while the others train",
-    "readback": "read values back less often",
-    "feed": "load the next data in a separate thread while the steps continue",
-}
 
 
 @dataclass(frozen=True)
@@ -85,18 +73,6 @@ class Stalls(Cause[StallFinding]):
                 remedies.append(Skip(one.total_ms - one.inside_ms, spread=(0.5, 1.05)))
         return remedies
 
-    def cures(self, trace: Trace, finding: StallFinding) -> Iterable[Prescription]:
-        worst = finding.worst
-        if worst.kind in ("python", "checkpoint"):
-            rarer = _rarer_factor(trace, worst)
-            edits = recorded_edits.first_applicable(
-                trace, worst.where, lambda s, line: run_guarded_less_often(s, line, rarer, worst.period)
-            )
-            if edits:
-                yield Prescription("edit", Effect.EXACT, f"do that work {rarer} times less often", edits=edits)
-        says = CURES.get(worst.kind, "look at the machine: disks, other processes, the power limit")
-        yield Prescription("advice", Effect.EXACT, says)
-
 
 def _hideable_ms(trace: Trace) -> float:
     """The part of a step's wait for input that a longer prefetch can hide: no more than the step exceeds the making."""
@@ -121,12 +97,6 @@ def _other_kinds_text(trace: Trace, most: StallKind) -> str:
         for s in others
     ]
     return f"; also {', '.join(said[:MAX_OTHER_KINDS])}" if said else ""
-
-
-def _rarer_factor(trace: Trace, one: StallKind) -> int:
-    """How many times rarer the work should be: ten, or until it takes less than it has to for a report."""
-    training = max(trace.steps.total_ms - one.inside_ms, 1e-9)
-    return min(max(MIN_RARER_FACTOR, ceil(one.total_ms / (MAX_LEFT_SHARE * training))), len(one.each))
 
 
 def _reportable_stalls(trace: Trace) -> list[StallKind]:

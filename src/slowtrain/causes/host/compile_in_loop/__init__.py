@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from slowtrain.causes import Cause
-from slowtrain.causes.host.compile_in_loop import function_factories, model_hoisting, model_reuse, optimizer_reset
 from slowtrain.columns.arrays import median_value
 from slowtrain.columns.spans import Event, Spans
-from slowtrain.model import Category, Edit, Effect, Evidence, Place, Prescription, Signal
+from slowtrain.model import Category, Evidence, Place, Signal
 from slowtrain.number_text import format_number
-from slowtrain.script.fixes.loops import moved_statements
-from slowtrain.script.locations import source_locations
-from slowtrain.script.locations.edits import recorded_edits
-from slowtrain.script.text.source_file import Source
 from slowtrain.trace import Trace
 from slowtrain.trace.signals.host.host_work import (
     is_outermost,
@@ -30,8 +25,6 @@ from slowtrain.whatif import Drop, Remedy, Skip
 
 MIN_BUILDS = 3  # from one line: training in two stages (frozen, then unfrozen) has to compile twice
 MIN_BUILDS_PER_STEP = 0.8  # then the saving is that of a step
-BUILD_ONCE = "build, compile and define tf.functions once before the loop; reset weights and rates in it"
-RESET_STATE = "build and compile once before the loop; in each iteration reset the weights and the optimizer's state"
 
 
 @dataclass(frozen=True)
@@ -52,7 +45,10 @@ class CompileInLoop(Cause[RebuildFinding]):
 
     def find(self, trace: Trace) -> RebuildFinding | None:
         functions = _rebuilt_functions(trace)
-        return RebuildFinding(tuple(functions), _creation_places(trace, functions[0])) if functions else None
+        if not functions:
+            return None
+        found = RebuildFinding(tuple(functions), _creation_places(trace, functions[0]))
+        return replace(found, places=tuple(dict.fromkeys((*self.lines_to_change(trace, found), *found.places)))[:4])
 
     def evidence(self, trace: Trace, finding: RebuildFinding) -> Evidence:
         worst = finding.functions[0]
@@ -75,27 +71,6 @@ class CompileInLoop(Cause[RebuildFinding]):
         """A step's saving if nearly every step builds something, otherwise the run's."""
         builds = max(len(f.events) - 1 for f in finding.functions)
         return "step" if len(trace.steps) and builds >= MIN_BUILDS_PER_STEP * len(trace.steps) else "run"
-
-    def cures(self, trace: Trace, finding: RebuildFinding) -> Iterable[Prescription]:
-        places = finding.places
-        moved = _first_edits(
-            trace,
-            places,
-            moved_statements.assign_learning_rate,
-            optimizer_reset.reset_optimizer,
-            function_factories.remember_function,
-        )
-        reset = () if moved else _first_edits(trace, places, model_hoisting.hoist_model, model_reuse.reuse_model)
-        if reset:
-            yield Prescription("edit", Effect.EQUIVALENT, RESET_STATE, edits=reset)
-        yield Prescription("edit", Effect.EXACT, BUILD_ONCE, edits=moved)
-
-
-def _first_edits(
-    trace: Trace, places: tuple[Place, ...], *cures: Callable[[Source, int], list[Edit]]
-) -> tuple[Edit, ...]:
-    """The edits of the first cure that has any."""
-    return next((edits for cure in cures if (edits := recorded_edits.first_applicable(trace, places, cure))), ())
 
 
 def _rebuilt_functions(trace: Trace) -> list[TracedFunction]:
@@ -185,18 +160,10 @@ def _creation_places(trace: Trace, one: TracedFunction) -> tuple[Place, ...]:
         for event in trace.events_of("compile"):
             if event.place is not None:
                 counts[event.place] = counts.get(event.place, 0) + 1
-        compiled = sorted((p for p, n in counts.items() if n >= MIN_BUILDS), key=lambda p: -counts[p])
-        places += [
-            q
-            for p in compiled
-            for q in source_locations.file_places(
-                trace, p, lambda s, line: source_locations.receiver_line(s, line, "compile")
-            )
-        ]
-        places += compiled
+        places += sorted((p for p, n in counts.items() if n >= MIN_BUILDS), key=lambda p: -counts[p])
     else:
         numbers = {e.data.get("number") for e in one.events}
         made = [n.detail.get("made") for n in trace.names if n.lane == "function" and n.detail.get("number") in numbers]
         places += [Place(str(m[0]), int(m[1])) for m in made if m][:1]
         places += [one.written] if one.written is not None else []
-    return tuple(dict.fromkeys([*places, *([one.place] if one.place else [])]))[:4]
+    return tuple(dict.fromkeys([*places, *([one.place] if one.place else [])]))

@@ -5,7 +5,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Iterator
 
-from slowtrain.causes.host.compile_in_loop import BUILD_ONCE, function_factories, optimizer_reset, repeated_builds
+from slowtrain.causes.host.compile_in_loop import fix, repeated_builds
+from slowtrain.causes.host.compile_in_loop.fix import BUILD_ONCE
 from slowtrain.model import Effect, Prescription, Spot
 from slowtrain.script.interpreter.domain.abstract_values import Value
 from slowtrain.script.interpreter.domain.run_context import Scope
@@ -31,9 +32,9 @@ def find_spots(source: Source) -> Iterable[Spot]:
             else (edits.node_start(node), edits.node_end(node))
         )
         if isinstance(node, ast.Call) and node_lookup.called_name(node) == "compile":
-            changed = tuple(optimizer_reset.reset_optimizer(source, node.lineno))
+            changed = tuple(fix.reset_optimizer(source, node.lineno))
         else:
-            changed = tuple(function_factories.remember_function(source, node.lineno))
+            changed = tuple(fix.remember_function(source, node.lineno))
         yield Spot(start, end, says, Prescription("edit", Effect.EQUIVALENT, BUILD_ONCE, edits=changed))
 
 

@@ -6,7 +6,8 @@ import ast
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from slowtrain.causes.host.compile_in_loop import model_hoisting
+from slowtrain.causes.host.compile_in_loop import MIN_BUILDS
+from slowtrain.causes.host.compile_in_loop.model_hoisting import hoist_model
 from slowtrain.model import Edit
 from slowtrain.script.fixes.loops import moved_statements
 from slowtrain.script.interpreter.engine import queries
@@ -15,7 +16,6 @@ from slowtrain.script.navigation import call_index, name_bindings, node_lookup, 
 from slowtrain.script.text import edits, syntax_tree
 from slowtrain.script.text.source_file import FUNCTION_NODES, Source
 
-MIN_BUILDS = 3  # training in two stages (frozen, then unfrozen) has to compile twice
 INTEGER_DRAWS = frozenset("integers randint randrange random_integers".split())
 
 
@@ -33,8 +33,8 @@ def repeated_compiles(source: Source) -> Iterator[RepeatedBuild]:
     """``compile()`` in a loop on a model that is compiled already, with no change but the learning rate."""
     for call in call_index.index_of(source).called("compile") if call_index.takes_training_steps(source) else ():
         loops = scope_names.enclosing_loops(source, call)
-        turns = queries.loop_turns(source, loops[0]) if loops else 0
-        if turns is not None and turns < MIN_BUILDS:
+        iterations = queries.loop_turns(source, loops[0]) if loops else 0
+        if iterations is not None and iterations < MIN_BUILDS:
             continue
         changed = tuple(moved_statements.assign_learning_rate(source, call.lineno))
         if changed:
@@ -86,9 +86,7 @@ def _factory_call_builds(source: Source, call: ast.Call) -> Iterator[RepeatedBui
             f"{node_lookup.called_name(call)}() creates a new tf.function in each iteration of the loop, which is "
             "traced again"
         )
-        yield RepeatedBuild(
-            edits.node_start(call), edits.node_end(call), says, tuple(model_hoisting.hoist_model(source, call.lineno))
-        )
+        yield RepeatedBuild(edits.node_start(call), edits.node_end(call), says, tuple(hoist_model(source, call.lineno)))
 
 
 def _returns_name(function: ast.AST, name: str) -> bool:

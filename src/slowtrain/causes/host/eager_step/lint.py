@@ -5,15 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable
 
-from slowtrain.causes.host.eager_step import (
-    DECORATE_STEP,
-    REMOVE_RUN_EAGERLY,
-    REMOVE_SWITCH,
-    eager_code,
-    eager_switches,
-    fix,
-    ops_outside_graph,
-)
+from slowtrain.causes.host.eager_step import SWITCHES, compiled_steps, fix, ops_outside_graph
 from slowtrain.model import Effect, Prescription, Spot
 from slowtrain.script.lint_rules import spots
 from slowtrain.script.navigation import call_index, node_lookup
@@ -38,12 +30,12 @@ def find_spots(source: Source) -> Iterable[Spot]:
 
 def _switch_spots(source: Source) -> Iterable[Spot]:
     """``run_functions_eagerly(True)``."""
-    for call in call_index.index_of(source).called(*eager_switches.SWITCHES):
-        is_on = eager_code.is_true(source, node_lookup.argument_value(call, "run_eagerly", 0))
-        if is_on and not eager_code.is_under_condition(source, call):
-            changed = tuple(eager_switches.without_eager_switch(source))
+    for call in call_index.index_of(source).called(*SWITCHES):
+        is_on = fix.is_true(source, node_lookup.argument_value(call, "run_eagerly", 0))
+        if is_on and not fix.is_under_condition(source, call):
+            changed = tuple(fix.without_eager_switch(source))
             says = "this makes every tf.function run op by op"
-            cure = Prescription("edit", Effect.EQUIVALENT, REMOVE_SWITCH, edits=changed)
+            cure = Prescription("edit", Effect.EQUIVALENT, fix.REMOVE_SWITCH, edits=changed)
             yield spots.node_spot(call, says, cure)
 
 
@@ -51,13 +43,13 @@ def _compile_spots(source: Source) -> Iterable[Spot]:
     """``run_eagerly=True`` that reaches a ``compile()``."""
     for call in call_index.index_of(source).called("compile"):
         given = node_lookup.argument_value(call, "run_eagerly")
-        if given is not None and eager_code.is_true(source, given):
-            changed = tuple(eager_switches.without_eager_compile(source, call.lineno))
-            cure = Prescription("edit", Effect.EQUIVALENT, REMOVE_RUN_EAGERLY, edits=changed)
+        if given is not None and fix.is_true(source, given):
+            changed = tuple(fix.without_eager_compile(source, call.lineno))
+            cure = Prescription("edit", Effect.EQUIVALENT, fix.REMOVE_RUN_EAGERLY, edits=changed)
             says = "run_eagerly=True runs every step op by op"
             yield spots.node_spot(given, says, cure)
-    for given in eager_code.true_option_literals(source):
-        changed = tuple(eager_switches.without_eager_option(source, given))
+    for given in fix.true_option_literals(source):
+        changed = tuple(fix.without_eager_option(source, given))
         cure = Prescription("edit", Effect.EQUIVALENT, "write False here, or leave it out", edits=changed)
         says = "compile() gets run_eagerly=True from here, which runs every step op by op"
         yield spots.node_spot(given, says, cure)
@@ -65,16 +57,18 @@ def _compile_spots(source: Source) -> Iterable[Spot]:
 
 def _step_spots(source: Source, *, is_eager_asked: bool) -> Iterable[Spot]:
     """Steps outside a graph: each ``train_step`` that a loop calls, else each gradient taken in a loop."""
-    train_steps = tuple(eager_code.uncompiled_train_steps(source))
+    train_steps = tuple(fix.uncompiled_train_steps(source))
     for method, tape in train_steps:
         wrap = f"put @tf.function on it, or wrap it once before the loop: step = tf.function({ast.unparse(method)})"
         says = "this train_step is called outside fit() and runs op by op: only fit() makes a graph of it"
-        cure = Prescription("edit", Effect.EQUIVALENT, wrap, edits=tuple(fix.compiled_step(source, tape.lineno)))
+        cure = Prescription(
+            "edit", Effect.EQUIVALENT, wrap, edits=tuple(compiled_steps.compiled_step(source, tape.lineno))
+        )
         yield spots.node_spot(method, says, cure)
     if train_steps or is_eager_asked:
         return
-    for gradient in eager_code.eager_tapes(source):
-        changed = tuple(fix.compiled_step(source, gradient.lineno))
-        cure = Prescription("edit", Effect.EQUIVALENT, DECORATE_STEP, edits=changed)
+    for gradient in fix.eager_tapes(source):
+        changed = tuple(compiled_steps.compiled_step(source, gradient.lineno))
+        cure = Prescription("edit", Effect.EQUIVALENT, fix.DECORATE_STEP, edits=changed)
         says = "each step runs op by op from Python: the gradient is taken outside any tf.function"
-        yield Spot(*eager_code.step_name_range(source, gradient), says, cure)
+        yield Spot(*fix.step_name_range(source, gradient), says, cure)

@@ -130,5 +130,5 @@ def _is_model_variables(source: Source, over: ast.expr) -> bool:
     for node in syntax_tree.walk(over):
         if isinstance(node, ast.Attribute) and node.attr in keras_names.VARIABLE_ATTRIBUTES:
             return True
-    held = interpreter.value_at(source, over)
-    return held.kind == "method" and held.name in keras_names.VARIABLE_ATTRIBUTES
+    value = interpreter.value_at(source, over)
+    return value.kind == "method" and value.name in keras_names.VARIABLE_ATTRIBUTES

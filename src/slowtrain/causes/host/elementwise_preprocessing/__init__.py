@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,12 +13,12 @@ import numpy as np
 from slowtrain.causes import Cause
 from slowtrain.columns.arrays import Floats
 from slowtrain.columns.spans import Spans
-from slowtrain.model import Effect, Evidence, Place, Prescription, Signal
+from slowtrain.model import Evidence, Place, Signal
 from slowtrain.number_text import format_number
-from slowtrain.script.fixes.loops import array_loops
 from slowtrain.script.locations import line_roles
 from slowtrain.script.locations.recorded_sources import recorded_source
 from slowtrain.script.text import syntax_tree
+from slowtrain.script.text.source_file import Source
 from slowtrain.trace import Trace
 from slowtrain.trace.signals.host.host_work import (
     is_in_keras,
@@ -27,9 +27,18 @@ from slowtrain.trace.signals.host.host_work import (
     training_start_ms,
     unsampled_ms,
 )
-from slowtrain.trace.signals.host.source_lines import called_name, calls_at, function_around, loops_around, source_tree
+from slowtrain.trace.signals.host.source_lines import (
+    called_name,
+    calls_at,
+    calls_of_names,
+    function_around,
+    last_name,
+    loops_around,
+    source_tree,
+)
 from slowtrain.whatif import Remedy, Skip
 
+LineRuns = Callable[[Source, int], int | None]
 MIN_SAMPLES = 8
 # Either limit is enough to report a loop. Below both, the loop makes or sorts a little data.
 MIN_LOOP_MS = 1000.0
@@ -45,13 +54,13 @@ MIN_ARRAY_ITERATION_MS = 0.1  # of a line in one iteration: some fifty NumPy cal
 # hundred 0.5 to 0.9. The less an iteration does, the more is saved, hence the wide range.
 LEFT_SHARE = 0.1
 SPREAD = (0.45, 1.1)  # some loops are hardly quicker over arrays (strings, parsing), most nearly vanish
-VECTORISE = "write the loop over whole NumPy arrays, or save its result and load it"
 # The interpreter's own methods and functions on one number, text or list.
 ELEMENT_FUNCTIONS = frozenset(
     "index count append extend insert remove get split strip lower upper replace join find startswith endswith items "
     "keys values add pop update int float str bool len range ord chr abs min max round enumerate zip set dict list "
     "tuple isinstance".split()
 )
+APPLYING_FUNCTIONS = frozenset("map vectorize apply_along_axis apply applymap fromiter frompyfunc".split())
 JOINING_FUNCTIONS = frozenset("concatenate append vstack hstack row_stack column_stack dstack concat insert".split())
 FILE_FUNCTIONS = frozenset(
     "open read_csv load imread read read_file imread_collection urlopen load_img glob write write_file save savez "
@@ -77,8 +86,13 @@ class ElementwisePreprocessing(Cause[ElementLoopFinding]):
     words = (".fit", "GradientTape", "train_on_batch")
 
     def find(self, trace: Trace) -> ElementLoopFinding | None:
-        finding = _element_loops(trace)
+        finding = _element_loops(trace, self._line_runs)
         return finding if finding and finding.ms >= min(MIN_LOOP_MS, MIN_LOOP_SHARE * trace.run_ms) else None
+
+    def _line_runs(self, source: Source, line: int) -> int | None:
+        """How often a line runs; None if the text does not say it."""
+        runs: int | None = self.folder_module("fix").line_runs(source, line)
+        return runs
 
     def evidence(self, trace: Trace, finding: ElementLoopFinding) -> Evidence:
         return Evidence(
@@ -91,22 +105,12 @@ class ElementwisePreprocessing(Cause[ElementLoopFinding]):
     def remedies(self, trace: Trace, finding: ElementLoopFinding) -> Sequence[Remedy]:
         return [Skip((1 - LEFT_SHARE) * finding.ms, spread=SPREAD)]
 
-    def cures(self, trace: Trace, finding: ElementLoopFinding) -> Iterable[Prescription]:
-        for place in finding.places:
-            source = recorded_source(trace, place.file)
-            found = array_loops.vectorise_loop(source, place.line) if source is not None else None
-            if found is not None:
-                effect = Effect.EXACT if found.exact else Effect.EQUIVALENT
-                yield Prescription("edit", effect, VECTORISE, edits=found.edits)
-                return
-        yield Prescription("edit", Effect.EQUIVALENT, VECTORISE)
-
 
 def _when_text(trace: Trace) -> str:
     return " before the first step" if len(trace.steps) else " in a run without any recorded step"
 
 
-def _element_loops(trace: Trace) -> ElementLoopFinding | None:
+def _element_loops(trace: Trace, line_runs: LineRuns) -> ElementLoopFinding | None:
     samples = _preparation_samples(trace)
     if len(samples) < MIN_SAMPLES:
         return None
@@ -118,7 +122,7 @@ def _element_loops(trace: Trace) -> ElementLoopFinding | None:
     each = ms_of_samples(trace, samples)
     looped = {p: rows for p, rows in by_line.items() if _runs_per_element(trace, p)}
     # Samples are taken where the interpreter releases its lock, so some samples of a loop are at lines around it.
-    arrays = {p: rows for p, rows in looped.items() if _works_on_arrays(trace, p, each[rows])}
+    arrays = {p: rows for p, rows in looped.items() if _works_on_arrays(trace, p, each[rows], line_runs)}
     if sum(map(len, arrays.values())) > 0.5 * sum(map(len, looped.values())):
         looped = {p: rows for p, rows in looped.items() if p not in arrays}
     rows = [i for several in looped.values() for i in several]
@@ -126,11 +130,7 @@ def _element_loops(trace: Trace) -> ElementLoopFinding | None:
         return None
     ordered = sorted(looped, key=lambda p: (-len(looped[p]), p.line))
     tree = source_tree(trace, ordered[0].file)
-    outer = (
-        [Place(ordered[0].file, line) for line in line_roles.calling_lines(tree, ordered[0].line)]
-        if tree is not None
-        else []
-    )
+    outer = [Place(ordered[0].file, line) for line in _calling_lines(tree, ordered[0].line)] if tree is not None else []
     places = tuple(dict.fromkeys((*ordered[:3], *outer)))[:4]
     ms = float(each[rows].sum()) + unsampled_ms(trace, samples, {*looped, *outer})
     return ElementLoopFinding(places, ms, len(rows))
@@ -175,7 +175,7 @@ def _is_one_call(trace: Trace, samples: Spans, rows: list[int]) -> bool:
         return True
     if (
         _are_samples_late(trace, ms_of_samples(trace, samples)[rows])
-        and len(line_roles.line_and_inner_loops(tree, place.line)) > 1
+        and len(_line_and_inner_loops(tree, place.line)) > 1
     ):
         return False
     return not (
@@ -202,7 +202,7 @@ def _runs_per_element(trace: Trace, place: Place) -> bool:
     tree = source_tree(trace, place.file)
     if tree is None or FILE_FUNCTIONS & set(map(called_name, calls_at(tree, place.line))):
         return False
-    callers = line_roles.calling_lines(tree, place.line)
+    callers = _calling_lines(tree, place.line)
     loops = [loop for line in (place.line, *callers) for loop in loops_around(tree, line)]
     if line_roles.is_model_code(tree, place.line):
         return False
@@ -211,7 +211,7 @@ def _runs_per_element(trace: Trace, place: Place) -> bool:
     return bool(loops or callers)
 
 
-def _works_on_arrays(trace: Trace, place: Place, ms: Floats) -> bool:
+def _works_on_arrays(trace: Trace, place: Place, ms: Floats, line_runs: LineRuns) -> bool:
     """Whether a line takes too long in each iteration for one element, if the text gives the number of iterations.
 
     Late samples waited during many short calls and were taken at a longer one. Their time may belong to any line of
@@ -220,11 +220,37 @@ def _works_on_arrays(trace: Trace, place: Place, ms: Floats) -> bool:
     source = recorded_source(trace, place.file)
     if source is None:
         return False
-    lines = line_roles.line_and_inner_loops(source.tree, place.line) if _are_samples_late(trace, ms) else (place.line,)
-    every = [line_roles.line_runs(source, line) for line in lines]
-    turns = None if None in every else max(n for n in every if n is not None)
-    return turns is not None and float(ms.sum()) >= MIN_ARRAY_ITERATION_MS * turns
+    lines = _line_and_inner_loops(source.tree, place.line) if _are_samples_late(trace, ms) else (place.line,)
+    counts = [line_runs(source, line) for line in lines]
+    known = [count for count in counts if count is not None]
+    return len(known) == len(counts) and float(ms.sum()) >= MIN_ARRAY_ITERATION_MS * max(known)
 
 
 def _are_samples_late(trace: Trace, ms: Floats) -> bool:
     return float(ms.mean()) >= MIN_LATE_FACTOR * sampling_interval_ms(trace)
+
+
+def _calling_lines(tree: ast.Module, line: int) -> list[int]:
+    """Lines of calls in loops of the function around ``line``, or of calls that apply it to each element."""
+    return [call.lineno for call in looped_calls(tree, line)]
+
+
+def _line_and_inner_loops(tree: ast.Module, line: int) -> Collection[int]:
+    """A line, and the first lines of the loops in its function."""
+    function = function_around(tree, line)
+    nodes = syntax_tree.walk(function) if function is not None else ()
+    return dict.fromkeys((line, *(loop.body[0].lineno for loop in nodes if isinstance(loop, ast.For | ast.While))))
+
+
+def looped_calls(tree: ast.Module, line: int) -> list[ast.Call]:
+    """Calls of the function around ``line`` in loops, and calls that apply it to each element."""
+    function = function_around(tree, line)
+    if function is None:
+        return []
+    found = []
+    for call in calls_of_names(tree, {function.name, *APPLYING_FUNCTIONS}):
+        in_loop = called_name(call) == function.name and loops_around(tree, call.lineno)
+        applies = called_name(call) in APPLYING_FUNCTIONS and any(last_name(a) == function.name for a in call.args)
+        if in_loop or applies:
+            found.append(call)
+    return found

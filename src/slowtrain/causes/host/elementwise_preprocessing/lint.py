@@ -7,7 +7,8 @@ import re
 from collections.abc import Iterable, Iterator
 from math import prod
 
-from slowtrain.causes.host.elementwise_preprocessing import VECTORISE, scatter_loops
+from slowtrain.causes.host.elementwise_preprocessing import scatter_loops
+from slowtrain.causes.host.elementwise_preprocessing.fix import VECTORISE
 from slowtrain.model import Effect, Prescription, Spot
 from slowtrain.script.fixes.loops import array_loops
 from slowtrain.script.interpreter.domain.call_events import Loop

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
@@ -11,15 +11,10 @@ import numpy as np
 from slowtrain.causes import Cause
 from slowtrain.columns.arrays import median_value
 from slowtrain.columns.spans import Event
-from slowtrain.model import Edit, Effect, Evidence, Place, Prescription, Signal
+from slowtrain.model import Evidence, Place, Signal
 from slowtrain.number_text import format_number
-from slowtrain.script.fixes.loops import periodic_work
-from slowtrain.script.fixes.models import keras_calls
-from slowtrain.script.lint_rules import sample_counts
-from slowtrain.script.locations import line_roles, source_locations
-from slowtrain.script.locations.edits import recorded_edits
+from slowtrain.script.locations import line_roles, source_places
 from slowtrain.script.locations.recorded_sources import recorded_source
-from slowtrain.script.text.source_file import Source
 from slowtrain.trace import Trace
 from slowtrain.trace.signals.host import checkpoint_time
 from slowtrain.trace.signals.host.host_work import is_in_callback, starts_in_windows, starts_within
@@ -66,7 +61,7 @@ class FrequentValidation(Cause[Validation]):
         found = _costliest_validation(trace)
         if found is None:
             return None
-        return replace(found, places=source_locations.merge_places(_frequency_places(trace, found), found.places))
+        return replace(found, places=source_places.merge_places(self.lines_to_change(trace, found), found.places))
 
     def evidence(self, trace: Trace, finding: Validation) -> Evidence:
         what = "checkpoints" if finding.are_checkpoints else "validations"
@@ -89,35 +84,6 @@ class FrequentValidation(Cause[Validation]):
         # The user decides how often is enough. The range is from half as often to once.
         return [Skip(saved, spread=(0.6, min(finding.ms / max(saved, 1e-9), 1.2)))]
 
-    def cures(self, trace: Trace, finding: Validation) -> Iterable[Prescription]:
-        rarer, places = finding.rarer, finding.places
-        if finding.are_checkpoints:
-            edits = recorded_edits.first_applicable(
-                trace, places, lambda s, line: periodic_work.run_guarded_less_often(s, line, rarer)
-            )
-            yield Prescription("edit", Effect.EXACT, f"save {rarer} times less often, or weights only", edits=edits)
-            return
-        if counted := recorded_edits.first_applicable(trace, places, _validation_steps_edits):
-            says = "give validation_steps in batches: samples // batch_size, one pass over the data that repeats itself"
-            yield Prescription("edit", Effect.CHANGES_TRAINING, says, edits=counted)
-        says = f"validate {rarer} times less often (validation_freq={rarer}), or on a part of the data"
-        edits = recorded_edits.first_applicable(
-            trace, places, lambda s, line: keras_calls.validate_less_often(s, line, rarer)
-        )
-        edits = edits or recorded_edits.first_applicable(
-            trace, places, lambda s, line: periodic_work.enlarge_modulus(s, line, rarer)
-        )
-        yield Prescription("edit", Effect.EXACT, says, edits=edits)
-
-
-def _validation_steps_edits(source: Source, line: int) -> Sequence[Edit]:
-    """Edits for ``validation_steps`` of the ``fit`` at ``line`` if they are a number of samples."""
-    for call, given, _ in sample_counts.steps_in_samples(source):
-        named = next((k.arg for k in call.keywords if k.value is given), "")
-        if named == "validation_steps" and call.lineno <= line <= (call.end_lineno or line):
-            return keras_calls.count_steps_in_batches(source, call.lineno, named)
-    return ()
-
 
 def _costliest_validation(trace: Trace) -> Validation | None:
     if not len(trace.steps):
@@ -135,19 +101,6 @@ def _costliest_validation(trace: Trace) -> Validation | None:
     )
     candidates = [v for v, least, share in ways if v is not None and v.passes >= least and v.ms > share * v.training_ms]
     return max(candidates, key=lambda v: v.ms) if candidates else None
-
-
-def _frequency_places(trace: Trace, found: Validation) -> tuple[Place, ...]:
-    """Lines that decide how often the script validates: a number, and the condition around the pass."""
-
-    def frequency_lines(source: Source, line: int) -> Iterable[int]:
-        around = periodic_work.modulus_guard(source, line)
-        turns = periodic_work.modulus_of_guard(around) if around is not None else None
-        if around is not None and turns is not None:
-            yield from source_locations.literal_line(source, turns)
-            yield around.lineno
-
-    return tuple(p for place in found.places for p in source_locations.file_places(trace, place, frequency_lines))
 
 
 def _validation_in_fit(trace: Trace) -> Validation | None:

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from slowtrain.causes import Cause
 from slowtrain.columns.spans import Spans
-from slowtrain.model import Category, Effect, Evidence, Place, Prescription, Signal
+from slowtrain.model import Category, Evidence, Place, Signal
 from slowtrain.number_text import format_number
-from slowtrain.script.fixes.loops import moved_statements
-from slowtrain.script.locations.edits import recorded_edits
 from slowtrain.trace import Trace
 from slowtrain.trace.signals.host.host_work import sampled_places, starts_in_steady, starts_in_windows
 from slowtrain.whatif import Drop, Remedy, Skip
@@ -71,21 +69,6 @@ class GarbageCollection(Cause[CollectionFinding]):
 
     def scope_in(self, trace: Trace, finding: CollectionFinding) -> str:
         return "step" if trace.mean(Category.GC) * trace.steps.count >= finding.requested_between_ms else "run"
-
-    def cures(self, trace: Trace, finding: CollectionFinding) -> Iterable[Prescription]:
-        if finding.are_requested:
-            says = "take gc.collect() (or clear_session()) out of the loop"
-            edits = recorded_edits.first_applicable(trace, finding.places, moved_statements.move_collect_after_loop)
-            yield Prescription("edit", Effect.EXACT, says, edits=edits)
-        else:
-            says = "call gc.freeze() once the model is built, so that collections skip the objects that stay"
-            steps = [trace.steps.place] if trace.steps.place is not None else []
-            yield Prescription(
-                "treatment",
-                Effect.EXACT,
-                says,
-                edits=recorded_edits.first_applicable(trace, steps, moved_statements.freeze_before_loop),
-            )
 
 
 def _full_collections(trace: Trace) -> Spans:

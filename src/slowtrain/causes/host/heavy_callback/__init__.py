@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,12 +11,9 @@ from slowtrain.causes import Cause
 from slowtrain.columns import intervals
 from slowtrain.columns.arrays import Floats
 from slowtrain.columns.spans import Event, Name, Spans
-from slowtrain.model import Category, Edit, Effect, Evidence, Place, Prescription, Signal
+from slowtrain.model import Category, Evidence, Place, Signal
 from slowtrain.number_text import format_number
-from slowtrain.script.fixes.loops import periodic_work
-from slowtrain.script.lint_rules import keras_names
-from slowtrain.script.locations import source_locations
-from slowtrain.script.locations.edits import recorded_edits
+from slowtrain.script.locations import source_places
 from slowtrain.script.locations.recorded_sources import recorded_source, recorded_sources
 from slowtrain.script.navigation import call_index
 from slowtrain.trace import Trace
@@ -79,29 +76,19 @@ class HookFinding:
             self.places,
         )
 
-    def remedies(self, trace: Trace) -> Iterable[Remedy]:
-        if self.step_ms > 0:
-            saved_ms = (1 - BATCH_HOOK_LEFT_SHARE) * self.step_ms
-            yield Drop(spread_over_categories(trace, saved_ms, (Category.CALLBACK, Category.READBACK)), spread=SPREAD)
-        if self.between_ms > 0:
-            yield Skip((1 - EPOCH_HOOK_LEFT_SHARE) * self.between_ms, spread=SPREAD)
+    def remedies(self, trace: Trace) -> Sequence[Remedy]:
+        in_steps = (1 - BATCH_HOOK_LEFT_SHARE) * self.step_ms
+        between = (1 - EPOCH_HOOK_LEFT_SHARE) * self.between_ms
+        dropped = (
+            spread_over_categories(trace, in_steps, (Category.CALLBACK, Category.READBACK)) if in_steps > 0 else {}
+        )
+        return [
+            *([Drop(dropped, spread=SPREAD)] if in_steps > 0 else []),
+            *([Skip(between, spread=SPREAD)] if between > 0 else []),
+        ]
 
     def scope_in(self, trace: Trace) -> str:
         return "step" if self.step_ms and self.step_ms * trace.steps.count >= self.between_ms else "run"
-
-    def cures(self, trace: Trace) -> Iterable[Prescription]:
-        name = self.hooks[0].name
-        kind, _, hook = name.text.partition(".")
-        if kind == "TensorBoard":
-            says = "TensorBoard(histogram_freq=0, write_images=False, write_graph=False)"
-        elif kind in ("ModelCheckpoint", "BackupAndRestore"):
-            says = f"let {kind} save less often (save_freq) or only weights (save_weights_only=True)"
-        elif "batch" in hook:
-            says = f"do the work of {name.text} once an epoch, or every hundredth batch"
-        else:
-            says = f"do the work of {name.text} every few epochs"
-        edits = _lighter_hook_edits(trace, self.places, kind, hook)
-        yield Prescription("edit", Effect.EXACT, says, edits=edits)
 
 
 @dataclass(frozen=True)
@@ -116,27 +103,18 @@ class LoggingFinding:
     where: tuple[Place, ...]
 
     def evidence(self, trace: Trace) -> Evidence:
-        numbers = {
-            "call_ms": self.call_ms,
-            "calls": self.calls,
-            "total_ms": self.total_ms,
-            "step_ms": self.step_ms,
-        }
+        numbers = {"call_ms": self.call_ms, "calls": self.calls, "total_ms": self.total_ms, "step_ms": self.step_ms}
         return Evidence(self.says, numbers, self.where)
 
-    def remedies(self, trace: Trace) -> Iterable[Remedy]:
-        left = 1 - BATCH_HOOK_LEFT_SHARE
-        if self.step_ms:
-            categories = (Category.PYTHON, Category.READBACK)
-            yield Drop(spread_over_categories(trace, left * self.step_ms, categories), spread=SPREAD)
-        else:
-            yield Skip(left * self.total_ms, spread=SPREAD)
+    def remedies(self, trace: Trace) -> Sequence[Remedy]:
+        saved_share = 1 - BATCH_HOOK_LEFT_SHARE
+        if not self.step_ms:
+            return [Skip(saved_share * self.total_ms, spread=SPREAD)]
+        saved = spread_over_categories(trace, saved_share * self.step_ms, (Category.PYTHON, Category.READBACK))
+        return [Drop(saved, spread=SPREAD)]
 
     def scope_in(self, trace: Trace) -> str:
         return "step" if self.step_ms else "run"
-
-    def cures(self, trace: Trace) -> Iterable[Prescription]:
-        yield Prescription("edit", Effect.EXACT, "write summaries every hundredth step, or only the cheap ones")
 
 
 class HeavyCallback(Cause[HookFinding | LoggingFinding]):
@@ -146,16 +124,9 @@ class HeavyCallback(Cause[HookFinding | LoggingFinding]):
     lines_shared_as = "save"
     needs = frozenset({Signal.CALLBACKS, Signal.STEPS})
     words = (
-        *keras_names.BATCH_HOOKS,
-        "save_freq",
-        "update_freq",
-        "write_images",
-        "histogram",
-        "savefig",
-        "save",
-        "save_weights",
-        "svd",
-    )
+        "on_train_batch_end", "on_batch_end", "on_train_batch_begin", "on_batch_begin", "save_freq", "update_freq",
+        "write_images", "histogram", "savefig", "save", "save_weights", "svd",
+    )  # fmt: skip
 
     def find(self, trace: Trace) -> HookFinding | LoggingFinding | None:
         hooks = _costly_hooks(trace)
@@ -163,28 +134,8 @@ class HeavyCallback(Cause[HookFinding | LoggingFinding]):
             return HookFinding(tuple(hooks), _hook_places(trace, hooks[0].name))
         return _step_logging(trace) or _logging_between_steps(trace)
 
-    def evidence(self, trace: Trace, finding: HookFinding | LoggingFinding) -> Evidence:
-        return finding.evidence(trace)
-
-    def remedies(self, trace: Trace, finding: HookFinding | LoggingFinding) -> Sequence[Remedy]:
-        return list(finding.remedies(trace))
-
     def scope_in(self, trace: Trace, finding: HookFinding | LoggingFinding) -> str:
         return finding.scope_in(trace)
-
-    def cures(self, trace: Trace, finding: HookFinding | LoggingFinding) -> Iterable[Prescription]:
-        return finding.cures(trace)
-
-
-def _lighter_hook_edits(trace: Trace, places: Sequence[Place], kind: str, hook: str) -> tuple[Edit, ...]:
-    """Makes the callback do less: changes the arguments of Keras' own, and adds a condition to the user's."""
-    if kind in ("TensorBoard", *periodic_work.KERAS_SAVERS):
-        return recorded_edits.first_applicable(
-            trace, places, lambda source, _: periodic_work.make_callbacks_lighter(source, kind)
-        )
-    return recorded_edits.first_applicable(
-        trace, places, lambda source, _: periodic_work.run_hook_less_often(source, kind, hook)
-    )
 
 
 def _costly_hooks(trace: Trace) -> list[HookCost]:
@@ -271,13 +222,13 @@ def _hook_places(trace: Trace, name: Name) -> tuple[Place, ...]:
     calls = [e.place for e in trace.events_of("loop") if e.name == "fit" and not e.data.get("nested")]
     fits = [p for p in calls if p is not None]
     if name.place is not None:
-        return source_locations.merge_places(_lambda_places(trace, name), (name.place, *fits[:1]))
+        return source_places.merge_places(_lambda_places(trace, name), (name.place, *fits[:1]))
     if not (file and line and name.detail.get("user")):
-        return source_locations.merge_places(_creation_places(trace, name), fits[-1:])
+        return source_places.merge_places(_creation_places(trace, name), fits[-1:])
     own = Place(str(file), int(line))
     within = _called_function_names(trace, own, name)
     hot = [s.place for s in trace.stacks if s.place.file == file and _is_sampled_inside(trace, s.place, within)]
-    return source_locations.merge_places(_lambda_places(trace, name), (own, *hot[:2], *fits[-1:]))
+    return source_places.merge_places(_lambda_places(trace, name), (own, *hot[:2], *fits[-1:]))
 
 
 def _creation_places(trace: Trace, name: Name) -> tuple[Place, ...]:

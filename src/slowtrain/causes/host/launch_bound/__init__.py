@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from slowtrain.causes import Cause, launch_overhead
-from slowtrain.model import Category, Effect, Evidence, Place, Prescription, Signal, VerdictKind
+from slowtrain.causes import Cause
+from slowtrain.columns.device import Device
+from slowtrain.model import Category, Evidence, Place, Signal, VerdictKind
 from slowtrain.number_text import format_number
-from slowtrain.script.fixes.models import keras_calls
-from slowtrain.script.locations.edits import recorded_edits
 from slowtrain.trace import Trace
 from slowtrain.trace.signals.device import step_bound
 from slowtrain.trace.signals.host import host_work
@@ -36,64 +35,44 @@ MAX_SMALL_COPY_BYTES = 1 << 16  # of a copy to the device: below it the call tak
 MAX_QUEUED_SHARE = 0.5  # of the kernels were launched before the previous kernel ended: above it the host keeps up
 # Share of the gaps that remains if ops are fused or many steps run in one call. Assumed, hence the wide range.
 GAPS_LEFT_SHARE, GAPS_SPREAD = 0.4, (0.4, 1.4)
-SEVERAL_STEPS = "compile(..., steps_per_execution=50)"
+# Launching so many one by one takes the host 0.4 to 1.4 ms, at least as much as the call itself.
+MIN_FUSED_KERNELS = 100
+# Share of such kernels that XLA leaves: of the 164 of a custom loop (six layers, Adam) about 50 are left.
+FUSED_KERNEL_SHARE = 0.3
+# What many steps in a call or XLA save is an estimate from profiles (docs/gpu.md says which figures were measured).
+OVERHEAD_SPREAD = (0.5, 1.3)
+MIN_HOST_MS = 0.1  # of a step that is one of many in a call: the host still makes its batch and launches it
 
 
 @dataclass(frozen=True)
-class CallOverheadFinding:
-    """The host needs longer to start a step's operations than they take to compute."""
+class HostOverhead:
+    """On a GPU with known steps, the host takes ``host_ms`` of each step to call and launch ``kernels`` kernels.
+
+    ``many_steps_ms``: what many steps in one call save, ``fused_ms``: what XLA saves of launches.
+    """
+
+    host_ms: float
+    busy_ms: float
+    kernels: float
+    many_steps_ms: float
+    fused_ms: float
+
+    @property
+    def saved_ms(self) -> float:
+        return max(self.many_steps_ms, self.fused_ms)
+
+
+@dataclass(frozen=True)
+class LaunchFinding:
+    """The host needs longer to start a step's operations than they take to compute.
+
+    ``in_gaps``: a profile shows that the device waits between kernels. ``overhead``: of a GPU with known steps.
+    """
 
     evidence: Evidence
     remedy: Drop
-
-    def cures(self, trace: Trace) -> Iterable[Prescription]:
-        if trace.on_jax:
-            # Keras' steps_per_execution is a loop in Python on this backend.
-            says = "run many steps in one call, a jax.lax.scan over stacked batches; or give each step more to do"
-            yield Prescription("advice", Effect.EXACT, says)
-        elif trace.steps.source == "fit":
-            edits = recorded_edits.first_applicable(trace, self.evidence.where, keras_calls.run_several_steps_per_call)
-            yield Prescription("edit", Effect.EXACT, SEVERAL_STEPS, edits=edits, treatment="several-steps")
-        else:
-            says = "run many steps in one tf.function: for _ in tf.range(50): step(next(iterator))"
-            yield Prescription("edit", Effect.EXACT, says)
-
-
-@dataclass(frozen=True)
-class KernelGapFinding:
-    """A profile shows that the device waits between kernels for the host's launches."""
-
-    evidence: Evidence
-    gaps_ms: float
-
-    @property
-    def remedy(self) -> Drop:
-        return Drop({Category.DISPATCH: (1 - GAPS_LEFT_SHARE) * self.gaps_ms}, spread=GAPS_SPREAD)
-
-    def cures(self, trace: Trace) -> Iterable[Prescription]:
-        if not step_bound.are_steps_xla_compiled(trace):
-            fuse = "compile the whole step with XLA (jit_compile=True; in JAX one jax.jit around it): fewer kernels"
-            yield Prescription("edit", Effect.EQUIVALENT, fuse)
-        if not trace.on_jax:
-            says = f"in Keras, {SEVERAL_STEPS}"
-            yield Prescription("edit", Effect.EXACT, says, treatment="several-steps")
-
-
-@dataclass(frozen=True)
-class HostLaunchFinding:
-    """On a GPU with known steps, calling and launching take most of the host's step."""
-
-    evidence: Evidence
-
-    @property
-    def remedy(self) -> Drop:
-        return launch_overhead.overhead_remedy(self.evidence)
-
-    def cures(self, trace: Trace) -> Iterable[Prescription]:
-        return launch_overhead.overhead_cures(trace, self.evidence)
-
-
-LaunchFinding = CallOverheadFinding | KernelGapFinding | HostLaunchFinding
+    in_gaps: bool = False
+    overhead: HostOverhead | None = None
 
 
 class LaunchBound(Cause[LaunchFinding]):
@@ -118,11 +97,8 @@ class LaunchBound(Cause[LaunchFinding]):
     def remedies(self, trace: Trace, finding: LaunchFinding) -> Sequence[Remedy]:
         return [finding.remedy]
 
-    def cures(self, trace: Trace, finding: LaunchFinding) -> Iterable[Prescription]:
-        return finding.cures(trace)
 
-
-def _recorded_host_finding(trace: Trace) -> CallOverheadFinding | None:
+def _recorded_host_finding(trace: Trace) -> LaunchFinding | None:
     """The finding in a recording of a CPU."""
     kernels, overhead_ms = trace.kernels, _recorded_saving_ms(trace)
     if kernels is None or not _is_one_graph_per_step(trace):
@@ -131,11 +107,11 @@ def _recorded_host_finding(trace: Trace) -> CallOverheadFinding | None:
         return None
     evidence = _starting_evidence(trace, _computing_ms(trace), overhead_ms, kernels.count, step_places(trace))
     if trace.on_jax:
-        return CallOverheadFinding(evidence, _call_overhead_remedy(trace, overhead_ms))
+        return LaunchFinding(evidence, _call_overhead_remedy(trace, overhead_ms))
     fetch_ms = min(trace.mean(Category.INPUT), MAX_NEXT_MS) if trace.steps.source.startswith("function") else 0.0
     saved_ms = _recorded_saving_ms(trace, MAX_FIT_CALL_MS if trace.steps.source == "fit" else MAX_CALL_MS)
     remedy = Drop({Category.DISPATCH: saved_ms, Category.INPUT: fetch_ms}, spread=(0.75, 1.1))
-    return CallOverheadFinding(evidence, remedy)
+    return LaunchFinding(evidence, remedy)
 
 
 def _starting_evidence(
@@ -169,11 +145,10 @@ def _device_finding(trace: Trace) -> LaunchFinding | None:
         return None
     host_ms = step_bound.host_dispatch_ms(trace)
     host_ms = _host_ms_between_calls(trace, host_ms) if trace.fact("profile") else host_ms
-    evidence = launch_overhead.find_overhead(trace, host_ms)
-    return HostLaunchFinding(evidence) if evidence is not None else None
+    return _host_overhead_finding(trace, host_ms)
 
 
-def _kernel_gap_finding(trace: Trace) -> KernelGapFinding | None:
+def _kernel_gap_finding(trace: Trace) -> LaunchFinding | None:
     """In a profile the device waits between kernels, each time about as long as a launch takes."""
     device = trace.device
     if device is None or not device.kernels:
@@ -203,10 +178,55 @@ def _kernel_gap_finding(trace: Trace) -> KernelGapFinding | None:
         f"launch the next of {device.kernels:,.0f} kernels, whose median takes "
         f"{format_number(device.median_kernel_us)} µs{delay}"
     )
-    return KernelGapFinding(Evidence(says, numbers), gaps)
+    remedy = Drop({Category.DISPATCH: (1 - GAPS_LEFT_SHARE) * gaps}, spread=GAPS_SPREAD)
+    return LaunchFinding(Evidence(says, numbers), remedy, in_gaps=True)
 
 
-def _jax_call_finding(trace: Trace) -> CallOverheadFinding | None:
+def _host_overhead_finding(trace: Trace, host_ms: float) -> LaunchFinding | None:
+    """``host_ms`` of the framework are most of each step; None if they are not, or if a call has many steps."""
+    device = trace.device
+    if device is None or not device.kernels or host_ms < MIN_STARTING_SHARE * trace.step_ms:
+        return None
+    busy = trace.mean(Category.DEVICE)
+    if busy > host_ms or device.idle.get("eager", 0.0) > device.idle.get("dispatch", 0.0):
+        return None
+    many, fused = _many_steps_ms(trace, device, host_ms), _fusing_ms(trace, device)
+    found = HostOverhead(host_ms, busy, device.kernels, many, fused)
+    by = "XLA launches" if step_bound.are_steps_xla_compiled(trace) else "the executor launches one by one"
+    evidence = Evidence(
+        f"the host takes {format_number(host_ms)} of each step's {format_number(trace.step_ms)} ms to call and "
+        f"launch; the device computes for {format_number(busy, 2)} ms, in {device.kernels:,.0f} kernels that {by}",
+        {
+            "step_ms": trace.step_ms,
+            "busy_ms": busy,
+            "host_ms": host_ms,
+            "ops": device.kernels,
+            "overhead_ms": found.saved_ms,
+            "many_steps_ms": many,
+            "fused_ms": fused,
+        },
+        () if trace.fact("profile") else step_places(trace),
+    )
+    most = min(OVERHEAD_SPREAD[1], (host_ms - MIN_HOST_MS) / found.saved_ms) if found.saved_ms else 1.0
+    remedy = Drop({Category.DISPATCH: found.saved_ms}, spread=(OVERHEAD_SPREAD[0], max(most, 1.0)))
+    return LaunchFinding(evidence, remedy, overhead=found)
+
+
+def _many_steps_ms(trace: Trace, device: Device, host_ms: float) -> float:
+    """What many steps in one call save, until making input is slower."""
+    saved = host_ms - min(step_bound.many_steps_host_ms(trace, device), host_ms)
+    return max(min(saved, trace.step_ms - step_bound.batch_making_ms(trace)), 0.0)
+
+
+def _fusing_ms(trace: Trace, device: Device) -> float:
+    """What XLA saves of launches, if it has not compiled the step."""
+    if step_bound.are_steps_xla_compiled(trace) or trace.on_jax or device.kernels < MIN_FUSED_KERNELS:
+        return 0.0
+    saved = (1 - FUSED_KERNEL_SHARE) * device.kernels * step_bound.kernel_launch_ms(trace, device)
+    return max(min(saved, trace.step_ms - step_bound.batch_making_ms(trace)), 0.0)
+
+
+def _jax_call_finding(trace: Trace) -> LaunchFinding | None:
     """On JAX one call a step starts all kernels, as a CUDA graph does; the call takes the time."""
     device = trace.device
     if device is None or device.idle.get("eager", 0.0) > 0:
@@ -229,10 +249,10 @@ def _jax_call_finding(trace: Trace) -> CallOverheadFinding | None:
         {"step_ms": trace.step_ms, "busy_ms": busy, "overhead_ms": saved_ms, "ops": device.kernels},
         () if trace.fact("profile") else step_places(trace),
     )
-    return CallOverheadFinding(evidence, _call_overhead_remedy(trace, saved_ms))
+    return LaunchFinding(evidence, _call_overhead_remedy(trace, saved_ms))
 
 
-def _profiled_host_finding(trace: Trace) -> CallOverheadFinding | None:
+def _profiled_host_finding(trace: Trace) -> LaunchFinding | None:
     """The finding in a profile of a CPU, if its steps are calls of a function."""
     device = trace.device
     called = trace.steps.source.startswith("calls of") or trace.fact("told_steps", default=False)
@@ -243,7 +263,7 @@ def _profiled_host_finding(trace: Trace) -> CallOverheadFinding | None:
     if starting < MIN_STARTING_SHARE * trace.step_ms or overhead < MIN_OVERHEAD_SHARE * trace.step_ms:
         return None
     evidence = _starting_evidence(trace, trace.mean(Category.DEVICE), overhead, device.kernels)
-    return CallOverheadFinding(evidence, _call_overhead_remedy(trace, overhead))
+    return LaunchFinding(evidence, _call_overhead_remedy(trace, overhead))
 
 
 def _host_ms_between_calls(trace: Trace, framework_ms: float) -> float:

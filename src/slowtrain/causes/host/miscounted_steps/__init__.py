@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import ceil, prod
 
 from slowtrain.causes import Cause
 from slowtrain.columns.input_pipeline import Pipeline, WrittenDataset
 from slowtrain.columns.spans import Event
-from slowtrain.model import Effect, Evidence, Place, Prescription, Signal
+from slowtrain.model import Evidence, Place, Signal
 from slowtrain.number_text import format_number
-from slowtrain.script.fixes.models import keras_calls
-from slowtrain.script.locations.edits import recorded_edits
-from slowtrain.script.locations.recorded_sources import recorded_source
-from slowtrain.script.navigation import call_index, node_lookup, setting_origins
 from slowtrain.script.text import syntax_tree
-from slowtrain.script.text.source_file import Source
 from slowtrain.trace import Trace
 from slowtrain.trace.signals.buffers_and_caches import datasets_up_to
 from slowtrain.trace.signals.host.source_lines import called_name, source_tree
@@ -25,8 +20,7 @@ from slowtrain.whatif import Remedy, Skip
 
 SAMPLES_SHARE_RANGE = (0.75, 1.05)  # steps of an epoch over samples of the whole set, or of the part for training
 MIN_PASSES = 1.5
-COUNT_BATCHES = "give steps_per_epoch in batches: samples // batch_size"
-REMOVE_REPEAT = "take .repeat(n) out of the data set, or run one epoch"
+SmallerBatch = Callable[[Trace, Event, int, int], int]
 MAX_BATCH = 1 << 20
 CHOICE_STAGE = "DirectedInterleave"  # of sample_from_datasets and choose_from_datasets: its first input chooses
 
@@ -69,8 +63,13 @@ class MiscountedSteps(Cause[MiscountFinding]):
     beside = (".fit", "GradientTape", "train_on_batch")
 
     def find(self, trace: Trace) -> MiscountFinding | None:
-        found = _miscounted_fits(trace)
+        found = _miscounted_fits(trace, self._smaller_batch)
         return MiscountFinding(tuple(found)) if found else None
+
+    def _smaller_batch(self, trace: Trace, fit: Event, samples: int, batch: int) -> int:
+        """The smaller batch size that the text of ``fit`` counts; 0 if there is none."""
+        size: int = self.folder_module("fix").smaller_batch(trace, fit, samples, batch)
+        return size
 
     def evidence(self, trace: Trace, finding: MiscountFinding) -> Evidence:
         worst = finding.worst
@@ -84,24 +83,16 @@ class MiscountedSteps(Cause[MiscountFinding]):
         # The start and end of an epoch are paid either way.
         return [Skip(saved, spread=(0.85, 1.0))]
 
-    def cures(self, trace: Trace, finding: MiscountFinding) -> Iterable[Prescription]:
-        kinds = {m.kind for m in finding.miscounts}
-        if "steps" in kinds:
-            edits = recorded_edits.first_applicable(trace, finding.places, keras_calls.count_steps_in_batches)
-            yield Prescription("edit", Effect.CHANGES_TRAINING, COUNT_BATCHES, edits=edits)
-        if "length" in kinds:
-            length = "let __len__ return the number of batches, ceil(samples / batch_size)"
-            yield Prescription("edit", Effect.CHANGES_TRAINING, length)
-        if "repeat" in kinds:
-            edits = recorded_edits.first_applicable(trace, finding.places, keras_calls.remove_repeat)
-            yield Prescription("edit", Effect.CHANGES_TRAINING, REMOVE_REPEAT, edits=edits)
 
-
-def _miscounted_fits(trace: Trace) -> list[Miscount]:
+def _miscounted_fits(trace: Trace, smaller_batch: SmallerBatch) -> list[Miscount]:
     found = []
     for fit in trace.events_of("loop"):
         if fit.name == "fit" and not fit.data.get("nested"):
-            one = _counted_in_samples(trace, fit) or _counted_in_other_batches(trace, fit) or _repeated_data(trace, fit)
+            one = (
+                _counted_in_samples(trace, fit)
+                or _counted_in_other_batches(trace, fit, smaller_batch)
+                or _repeated_data(trace, fit)
+            )
             if one is not None and one.passes >= MIN_PASSES:
                 found.append(one)
     return found
@@ -141,13 +132,13 @@ def _counted_in_samples(trace: Trace, fit: Event) -> Miscount | None:
     return Miscount(fit, passes, says, "length", written)
 
 
-def _counted_in_other_batches(trace: Trace, fit: Event) -> Miscount | None:
+def _counted_in_other_batches(trace: Trace, fit: Event, smaller_batch: SmallerBatch) -> Miscount | None:
     """A fit whose steps per epoch count batches of a smaller size than ``batch()`` makes."""
     steps, pipe = int(fit.data.get("steps_per_epoch") or 0), trace.pipeline
     batch = _samples_per_step(trace, pipe)
-    for samples in _source_sizes(pipe) if _is_quotient(trace, fit) else ():
-        other = smaller_batch_size(steps, samples, batch)
-        if other and batch < MAX_BATCH:
+    for samples in _source_sizes(pipe) if batch < MAX_BATCH else ():
+        other = smaller_batch(trace, fit, samples, batch)
+        if other:
             passes = steps * batch / samples
             says = (
                 f"steps_per_epoch={steps} counts batches of {other}, but the data set makes batches of {batch}: "
@@ -155,18 +146,6 @@ def _counted_in_other_batches(trace: Trace, fit: Event) -> Miscount | None:
             )
             return Miscount(fit, passes, says, "steps")
     return None
-
-
-def _is_quotient(trace: Trace, fit: Event) -> bool:
-    """Whether the number of steps is written as a quotient. A plain number is taken to be intended."""
-    place = fit.place
-    text = recorded_source(trace, place.file) if place is not None else None
-    if place is None or text is None:
-        return False
-    around = [
-        c for c in call_index.index_of(text).called("fit") if c.lineno <= place.line <= (c.end_lineno or c.lineno)
-    ]
-    return any(is_quotient(text, node_lookup.argument_value(call, "steps_per_epoch")) for call in around)
 
 
 def _repeated_data(trace: Trace, fit: Event) -> Miscount | None:
@@ -252,24 +231,11 @@ def _source_sizes(pipe: Pipeline | None) -> list[int]:
 
 def _sample_stages(pipe: Pipeline) -> list[WrittenDataset]:
     """Stages that samples pass, without those that choose the data set of the next sample."""
-    aside = datasets_up_to(
+    excluded = datasets_up_to(
         pipe, [pipe.written[w.inputs[0]] for w in pipe.written if w.family == CHOICE_STAGE and w.inputs]
     )
-    return [w for i, w in enumerate(pipe.written) if i not in aside]
+    return [w for i, w in enumerate(pipe.written) if i not in excluded]
 
 
 def _starts_inside(event: Event, fit: Event) -> bool:
     return fit.start_ms <= event.start_ms <= fit.end_ms
-
-
-def is_quotient(source: Source, given: ast.expr | None) -> bool:
-    """Whether a number is a quotient, here or where its name is assigned."""
-    written = setting_origins.written_value(source, given) if given is not None else None
-    inside = [n for one in (given, written) if one is not None for n in syntax_tree.walk(one)]
-    return any(isinstance(n, ast.BinOp) and isinstance(n.op, (ast.FloorDiv, ast.Div)) for n in inside)
-
-
-def smaller_batch_size(steps: int, rows: int, batch: int) -> int:
-    """Return the smaller batch size with which so many steps cover the data; 0 if there is none."""
-    other = rows // steps if 0 < steps < rows else 0
-    return other if 1 < other <= batch // 2 and rows // other == steps else 0

@@ -6,7 +6,7 @@ import ast
 import re
 from collections.abc import Iterable, Iterator
 
-from slowtrain.causes.host.miscounted_steps import COUNT_BATCHES, REMOVE_REPEAT, is_quotient, smaller_batch_size
+from slowtrain.causes.host.miscounted_steps.fix import COUNT_BATCHES, REMOVE_REPEAT, is_quotient, smaller_batch_size
 from slowtrain.model import Effect, Prescription, Spot
 from slowtrain.script.fixes.models import keras_calls
 from slowtrain.script.interpreter.domain.abstract_values import Value

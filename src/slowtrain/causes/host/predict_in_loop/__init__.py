@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from slowtrain.causes import Cause
-from slowtrain.causes.host.predict_in_loop import fix
 from slowtrain.columns.arrays import median_value
 from slowtrain.columns.spans import Event, Spans, place_of
-from slowtrain.model import Category, Edit, Effect, Evidence, Place, Prescription, Signal
+from slowtrain.model import Category, Evidence, Place, Signal
 from slowtrain.number_text import format_number
-from slowtrain.script.fixes.models import keras_calls
-from slowtrain.script.locations.edits import recorded_edits
-from slowtrain.script.text.source_file import Source
 from slowtrain.trace import Trace
 from slowtrain.trace.signals.device.op_work import PYTHON_COLD_SHARE, cold_cache_ms
 from slowtrain.trace.signals.host.host_work import (
@@ -31,9 +27,6 @@ MIN_GROWTH_FACTOR = 1.4  # last third of the calls over the first third
 MIN_GROWTH_RANK_CORRELATION = 0.9  # of duration with call number; a machine that gets busier stays far below
 MIN_FIXED_SHARE = 0.5  # of a call: below it the model's own work takes most of the time
 MIN_CALLS_PER_STEP = 0.9  # then the steps of a profiler window contain such a call
-CALL_MODEL = "call model(x, training=False) in a tf.function, or predict all inputs at once"
-PREDICT_ON_BATCH = "call predict_on_batch, which creates no data set and no iterator for its input"
-TRAIN_ON_BATCH = "call train_on_batch for each chunk, or fit once over all of them"
 
 
 @dataclass(frozen=True)
@@ -114,34 +107,6 @@ class PredictInLoop(Cause[RepeatedCallFinding]):
     def scope_in(self, trace: Trace, finding: RepeatedCallFinding) -> str:
         calls = finding.groups[0].calls
         return "step" if starts_in_steady(trace, calls).sum() >= 0.5 * len(calls) else "run"
-
-    def cures(self, trace: Trace, finding: RepeatedCallFinding) -> Iterable[Prescription]:
-        worst = finding.groups[0]
-        if worst.loop == "fit":
-            edits: tuple[Edit, ...] = ()
-            if _takes_one_step(trace, worst):
-                edits = _group_edits(trace, worst, keras_calls.use_train_on_batch)
-                edits = edits or _group_edits(trace, worst, fix.replace_fit_with_history)
-            yield Prescription("edit", Effect.EQUIVALENT, TRAIN_ON_BATCH, edits=edits)
-        else:
-            predicts = (g for g in finding.groups if g.loop == "predict")
-            found = (e for g in predicts for e in _group_edits(trace, g, keras_calls.use_predict_on_batch))
-            if edits := tuple(dict.fromkeys(found)):
-                yield Prescription("edit", Effect.EQUIVALENT, PREDICT_ON_BATCH, edits=edits)
-            yield Prescription("edit", Effect.EQUIVALENT, CALL_MODEL)
-
-
-def _group_edits(trace: Trace, group: CallGroup, cure: Callable[[Source, int], list[Edit]]) -> tuple[Edit, ...]:
-    return recorded_edits.first_applicable(trace, [group.place] if group.place is not None else [], cure)
-
-
-def _takes_one_step(trace: Trace, group: CallGroup) -> bool:
-    """Whether each call takes one step, so that a chunk is one batch."""
-    inside = np.searchsorted(group.calls.start_ms, trace.steps.start_ms, side="right") - 1
-    known = inside[inside >= 0]
-    taken = trace.steps.start_ms[inside >= 0] < group.calls.end_ms[known]
-    counts = np.bincount(known[taken], minlength=len(group.calls))
-    return bool(len(counts) and counts.max() == 1)
 
 
 def _costly_call_groups(trace: Trace) -> list[CallGroup]:

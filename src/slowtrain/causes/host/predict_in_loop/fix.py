@@ -3,17 +3,55 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Callable, Iterable
 
-from slowtrain.model import Edit
+import numpy as np
+
+from slowtrain.causes.host.predict_in_loop import CallGroup, RepeatedCallFinding
+from slowtrain.model import Edit, Effect, Prescription
 from slowtrain.script.fixes.models import keras_calls
+from slowtrain.script.locations.edits import recorded_edits
 from slowtrain.script.navigation import call_arguments, node_lookup, scope_names
 from slowtrain.script.text import edits, syntax_tree
 from slowtrain.script.text.source_file import Source
+from slowtrain.trace import Trace
 
+CALL_MODEL = "call model(x, training=False) in a tf.function, or predict all inputs at once"
+PREDICT_ON_BATCH = "call predict_on_batch, which creates no data set and no iterator for its input"
+TRAIN_ON_BATCH = "call train_on_batch for each chunk, or fit once over all of them"
 STATEMENTS_WITH_CALL = (ast.Assign, ast.AnnAssign, ast.AugAssign, ast.Expr, ast.Return)
 CONDITIONAL_OR_LATER = (*node_lookup.SCOPE_NODES, *scope_names.COMPREHENSIONS, ast.IfExp, ast.BoolOp)
 RATE_KEYS = frozenset({"lr", "learning_rate"})  # added to the history by callbacks of fit
 DROPPED_ARGUMENTS = ("verbose", "batch_size", "epochs", "shuffle")
+
+
+def find_cures(trace: Trace, finding: RepeatedCallFinding) -> Iterable[Prescription]:
+    worst = finding.groups[0]
+    if worst.loop == "fit":
+        edits: tuple[Edit, ...] = ()
+        if _takes_one_step(trace, worst):
+            edits = _group_edits(trace, worst, keras_calls.use_train_on_batch)
+            edits = edits or _group_edits(trace, worst, replace_fit_with_history)
+        yield Prescription("edit", Effect.EQUIVALENT, TRAIN_ON_BATCH, edits=edits)
+    else:
+        predicts = (g for g in finding.groups if g.loop == "predict")
+        found = (e for g in predicts for e in _group_edits(trace, g, keras_calls.use_predict_on_batch))
+        if edits := tuple(dict.fromkeys(found)):
+            yield Prescription("edit", Effect.EQUIVALENT, PREDICT_ON_BATCH, edits=edits)
+        yield Prescription("edit", Effect.EQUIVALENT, CALL_MODEL)
+
+
+def _group_edits(trace: Trace, group: CallGroup, cure: Callable[[Source, int], list[Edit]]) -> tuple[Edit, ...]:
+    return recorded_edits.first_applicable(trace, [group.place] if group.place is not None else [], cure)
+
+
+def _takes_one_step(trace: Trace, group: CallGroup) -> bool:
+    """Whether each call takes one step, so that a chunk is one batch."""
+    inside = np.searchsorted(group.calls.start_ms, trace.steps.start_ms, side="right") - 1
+    known = inside[inside >= 0]
+    taken = trace.steps.start_ms[inside >= 0] < group.calls.end_ms[known]
+    counts = np.bincount(known[taken], minlength=len(group.calls))
+    return bool(len(counts) and counts.max() == 1)
 
 
 def replace_fit_with_history(source: Source, line: int) -> list[Edit]:

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterable, Iterator
 from math import ceil, prod
 
-from slowtrain.causes.host.predict_in_loop import CALL_MODEL, PREDICT_ON_BATCH, TRAIN_ON_BATCH
+from slowtrain.causes.host.predict_in_loop.fix import CALL_MODEL, PREDICT_ON_BATCH, TRAIN_ON_BATCH
 from slowtrain.model import Edit, Effect, Prescription, Spot
 from slowtrain.script.fixes.models import keras_calls
 from slowtrain.script.interpreter.engine import queries, step_loops

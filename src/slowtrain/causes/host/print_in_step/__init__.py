@@ -34,11 +34,7 @@ class PrintInStep(Cause[OwnPython]):
         return Evidence(
             f"printing text takes {format_number(finding.ms)} of each step's {format_number(trace.step_ms)} ms"
             f" ({finding.ms / trace.step_ms:.0%}), {first.share:.0%} of that in line {first.place.line}{times}",
-            {
-                "print_ms": finding.ms,
-                "step_share": finding.ms / trace.step_ms,
-                "line_visits_per_step": first.visits,
-            },
+            {"print_ms": finding.ms, "step_share": finding.ms / trace.step_ms, "line_visits_per_step": first.visits},
             tuple(line.place for line in finding.lines[:MAX_PLACES]),
         )
 

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from slowtrain.causes import MIN_SYMPTOM_SHARE, Cause
-from slowtrain.model import Category, Effect, Evidence, Place, Prescription, Signal
+from slowtrain.causes import MIN_SYMPTOM_SHARE, STEP_WORDS, Cause
+from slowtrain.model import Category, Evidence, Place, Signal
 from slowtrain.number_text import format_number
-from slowtrain.script.interpreter.engine import step_loops
-from slowtrain.script.locations.edits import input_edits
 from slowtrain.script.locations.own_python_lines import OwnPython, own_python
 from slowtrain.script.locations.recorded_sources import is_interpreted
 from slowtrain.trace import Trace
@@ -44,7 +42,7 @@ class PythonInStep(Cause[PythonInStepFinding]):
     needs = frozenset({Signal.STEPS, Signal.LINES})
     recorded = frozenset({Signal.FEEDS, Signal.PYTHON})  # a profile does not tell whose Python it is
     symptoms = frozenset({Category.PYTHON})
-    words = step_loops.STEP_WORDS
+    words = STEP_WORDS
 
     def find(self, trace: Trace) -> PythonInStepFinding | None:
         python = own_python(trace)
@@ -80,15 +78,3 @@ class PythonInStep(Cause[PythonInStepFinding]):
         least = python.lines[0].share
         computing = 1 - finding.waiting_ms / python.ms
         return [Drop({Category.PYTHON: saved_ms}, computing, spread=(least, python.ms / saved_ms))]
-
-    def cures(self, trace: Trace, finding: PythonInStepFinding) -> Iterable[Prescription]:
-        yield Prescription("advice", Effect.EQUIVALENT, _advice_text(trace, finding))
-
-
-def _advice_text(trace: Trace, finding: PythonInStepFinding) -> str:
-    function = input_edits.hottest_function(trace, finding.places)
-    of = f" of {function}" if function else ""
-    if finding.is_element_loop:
-        graph = "a jitted function" if trace.on_jax else "the tf.function"
-        return f"write the loop{of} for whole arrays (NumPy), or in array operations inside {graph}"
-    return f"move this work{of} out of the loop, into the data set's map, or do it every hundredth step"

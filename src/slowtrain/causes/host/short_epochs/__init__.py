@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from slowtrain.causes import Cause
-from slowtrain.causes.host.short_epochs import fix
 from slowtrain.columns.arrays import Floats, Ints, median_value
-from slowtrain.model import Effect, Evidence, Place, Prescription, Signal
+from slowtrain.model import Evidence, Place, Signal
 from slowtrain.number_text import format_number
-from slowtrain.script.locations.edits import recorded_edits
 from slowtrain.trace import Trace
 from slowtrain.trace.signals.host.host_work import (
     distinct_places,
@@ -23,9 +21,6 @@ from slowtrain.trace.signals.host.host_work import (
 )
 from slowtrain.whatif import Remedy, Skip
 
-KEEP_ITERATOR = (
-    "let one iterator last for all epochs: fit(ds.repeat(), steps_per_epoch=len(ds)); in a loop, ds.repeat(n)"
-)
 MIN_EPOCH_STARTS = 20  # fewer epochs save little
 
 
@@ -73,10 +68,6 @@ class ShortEpochs(Cause[EpochStarts]):
         most = finding.making_ms + finding.around_ms
         return [Skip(finding.count * most, spread=(0.9 * finding.making_ms / most, 1.0))]
 
-    def cures(self, trace: Trace, finding: EpochStarts) -> Iterable[Prescription]:
-        edits = recorded_edits.first_applicable(trace, finding.places, fix.repeat_dataset)
-        yield Prescription("edit", Effect.EQUIVALENT, KEEP_ITERATOR, edits=edits)
-
 
 def _epoch_starts(trace: Trace) -> EpochStarts | None:
     """The starts of epochs; None if there are too few, or if an epoch does not end with its steps."""
@@ -90,23 +81,23 @@ def _epoch_starts(trace: Trace) -> EpochStarts | None:
         return None
     at = np.searchsorted(steps.start_ms, made.start_ms, side="right") - 1
     between = (at >= 0) & (at < len(steps) - 1) & (made.start_ms >= steps.end_ms[at])
-    turns = np.unique(at[between])
+    ends = np.unique(at[between])
     call = np.searchsorted(np.array([e.start_ms for e in fits]), steps.start_ms, side="right")
-    turns = turns[call[turns] == call[turns + 1]]
-    if len(turns) < MIN_EPOCH_STARTS:
+    ends = ends[call[ends] == call[ends + 1]]
+    if len(ends) < MIN_EPOCH_STARTS:
         return None
-    making = np.bincount(at[between], made.ms[between], minlength=len(steps))[turns]
-    around = steps.start_ms[turns + 1] - steps.end_ms[turns] - making - _callback_and_validation_ms(trace, turns)
+    making = np.bincount(at[between], made.ms[between], minlength=len(steps))[ends]
+    around = steps.start_ms[ends + 1] - steps.end_ms[ends] - making - _callback_and_validation_ms(trace, ends)
     # A thinned recording contains only parts of the run.
     times = steps.whole.count / max(int(steps.steady.sum()), 1) if steps.whole is not None else 1.0
-    epoch, making_ms = float(median_value(np.diff(turns))), float(median_value(making))
+    epoch, making_ms = float(median_value(np.diff(ends))), float(median_value(making))
     # In a hand-written loop the rest is the user's code. Tearing down takes at most as long as creating; time beyond
     # that has unknown reasons.
     around_ms = min(max(float(median_value(around)), 0.0), making_ms) if fits else 0.0
     usual = steps.steady if steps.steady.any() else np.ones(len(steps), dtype=bool)
     places = [e.place for e in fits] if fits else [steps.place]
     return EpochStarts(
-        count=len(turns) * times,
+        count=len(ends) * times,
         making_ms=making_ms,
         around_ms=around_ms,
         epoch_steps=epoch,
@@ -115,7 +106,7 @@ def _epoch_starts(trace: Trace) -> EpochStarts | None:
     )
 
 
-def _callback_and_validation_ms(trace: Trace, turns: Ints) -> Floats:
+def _callback_and_validation_ms(trace: Trace, iteration_counts: Ints) -> Floats:
     """Time of callbacks, and of validation outside them, at each epoch start."""
     steps = trace.steps
     hooks = trace.lane("callback")
@@ -126,4 +117,4 @@ def _callback_and_validation_ms(trace: Trace, turns: Ints) -> Floats:
     ms = np.concatenate((hooks.ms, [e.ms for e in nested]))
     at = np.searchsorted(steps.start_ms, start, side="right") - 1
     between = (at >= 0) & (start >= steps.end_ms[np.maximum(at, 0)])
-    return np.asarray(np.bincount(at[between], ms[between], minlength=len(steps))[turns])
+    return np.asarray(np.bincount(at[between], ms[between], minlength=len(steps))[iteration_counts])

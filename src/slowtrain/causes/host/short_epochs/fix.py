@@ -3,16 +3,28 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterable
 
-from slowtrain.model import Edit
+from slowtrain.causes.host.short_epochs import EpochStarts
+from slowtrain.model import Edit, Effect, Prescription
 from slowtrain.script.interpreter.engine import queries
+from slowtrain.script.locations.edits import recorded_edits
 from slowtrain.script.navigation import node_lookup
 from slowtrain.script.text import edits
 from slowtrain.script.text.source_file import Source
+from slowtrain.trace import Trace
 
+KEEP_ITERATOR = (
+    "let one iterator last for all epochs: fit(ds.repeat(), steps_per_epoch=len(ds)); in a loop, ds.repeat(n)"
+)
 # Arguments that Keras accepts for arrays only, or counts in batches that it makes itself.
 ARRAY_ARGUMENTS = ("validation_split", "sample_weight", "shuffle")
 DEFAULT_BATCH = "32"
+
+
+def find_cures(trace: Trace, finding: EpochStarts) -> Iterable[Prescription]:
+    edits = recorded_edits.first_applicable(trace, finding.places, repeat_dataset)
+    yield Prescription("edit", Effect.EQUIVALENT, KEEP_ITERATOR, edits=edits)
 
 
 def repeat_dataset(source: Source, line: int) -> list[Edit]:

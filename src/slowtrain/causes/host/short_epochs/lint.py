@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable
 
-from slowtrain.causes.host.short_epochs import KEEP_ITERATOR, epoch_lengths, fix
+from slowtrain.causes.host.short_epochs import epoch_lengths, fix
 from slowtrain.model import Effect, Prescription, Spot
 from slowtrain.script.navigation import call_index
 from slowtrain.script.text import edits
@@ -21,4 +21,4 @@ def find_spots(source: Source) -> Iterable[Spot]:
             if isinstance(node, ast.Call)
             else (edits.node_start(node), edits.node_end(node))
         )
-        yield Spot(*place, says, Prescription("edit", Effect.EQUIVALENT, KEEP_ITERATOR, edits=changed))
+        yield Spot(*place, says, Prescription("edit", Effect.EQUIVALENT, fix.KEEP_ITERATOR, edits=changed))

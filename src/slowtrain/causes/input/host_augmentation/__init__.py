@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from slowtrain.causes import Cause
 from slowtrain.columns.input_pipeline import Node, Pipeline
-from slowtrain.model import Category, Effect, Evidence, Prescription, Signal
+from slowtrain.model import Category, Evidence, Signal
 from slowtrain.number_text import format_number
-from slowtrain.script.lint_rules import keras_names
-from slowtrain.script.locations.edits import input_edits
 from slowtrain.trace import Trace
 from slowtrain.trace.run_division.recording_steps import ELEMENTS_SOURCE
 from slowtrain.trace.signals.input_feed import (
@@ -57,7 +55,11 @@ class HostAugmentation(Cause[AugmentingMap]):
     needs = frozenset({Signal.STEPS, Signal.INPUT, Signal.PIPELINE})
     recorded = frozenset({Signal.WRITTEN})
     symptoms = frozenset({Category.INPUT})
-    words = keras_names.RANDOM_LAYERS
+    words = (
+        "RandomFlip", "RandomRotation", "RandomZoom", "RandomTranslation", "RandomContrast", "RandomBrightness",
+        "RandomCrop", "RandomHeight", "RandomWidth", "RandomShear", "RandomPerspective", "RandomColorJitter",
+        "RandomHue", "RandomSaturation", "RandomSharpness", "RandomGaussianBlur", "RandAugment", "AugMix",
+    )  # fmt: skip
 
     def find(self, trace: Trace) -> AugmentingMap | None:
         pipe = waited_pipeline(trace)
@@ -84,11 +86,6 @@ class HostAugmentation(Cause[AugmentingMap]):
         cured = finding.pipeline.changed(replace(node, ms=left))
         # The step gets longer by the work that moves into it.
         return [Supply(pipeline=cured, added_ms=_moved_ms(trace, node), spread=(0.5, 1.1))]
-
-    def cures(self, trace: Trace, finding: AugmentingMap) -> Iterable[Prescription]:
-        made = input_edits.batch_before_map(trace, finding.node, user_lines(finding.node)[:1])
-        yield Prescription("edit", Effect.EQUIVALENT, "move the augmentation layers to the front of the model")
-        yield Prescription("edit", Effect.EQUIVALENT, "or augment whole batches: .batch(n) before this map", edits=made)
 
 
 def _op_count(node: Node) -> int:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from slowtrain.causes import Cause
 from slowtrain.columns.input_pipeline import Node
-from slowtrain.model import Category, Effect, Evidence, Place, Prescription, Signal
+from slowtrain.model import Category, Evidence, Place, Signal
 from slowtrain.number_text import format_number
-from slowtrain.script.fixes.input import dataset_edits
-from slowtrain.script.locations.edits import recorded_edits
 from slowtrain.trace import Trace
 from slowtrain.trace.signals.buffers_and_caches import find_shuffle_fill
 from slowtrain.trace.signals.input_feed import free_host_bytes
@@ -48,11 +46,11 @@ class OversizedShuffle(Cause[OversizedBuffer]):
         return OversizedBuffer(node, free)
 
     def evidence(self, trace: Trace, finding: OversizedBuffer) -> Evidence:
-        held, free = finding.node.buffered_bytes, finding.free_bytes
+        buffer_bytes, free = finding.node.buffered_bytes, finding.free_bytes
+        buffered, left = format_number(buffer_bytes / 2**20), format_number(free / 2**20)
         return Evidence(
-            f"the shuffle buffer held {format_number(held / 2**20)} MiB, {format_number(free / 2**20)} MiB were left "
-            "free",
-            {"buffer_bytes": held, "free_bytes": free},
+            f"the shuffle buffer held {buffered} MiB, {left} MiB were left free",
+            {"buffer_bytes": buffer_bytes, "free_bytes": free},
             finding.shuffle_places,
         )
 
@@ -67,8 +65,3 @@ class OversizedShuffle(Cause[OversizedBuffer]):
         """The run if the wait for the buffer lies between the steps."""
         fill = find_shuffle_fill(trace)
         return "run" if fill is not None and fill.step_ms <= 0 else "step"
-
-    def cures(self, trace: Trace, finding: OversizedBuffer) -> Iterable[Prescription]:
-        made = recorded_edits.first_applicable(trace, finding.shuffle_places, dataset_edits.shuffle_before_map)
-        yield Prescription("edit", Effect.EQUIVALENT, "shuffle before decoding, or as uint8", edits=made)
-        yield Prescription("edit", Effect.CHANGES_TRAINING, "make the buffer smaller")

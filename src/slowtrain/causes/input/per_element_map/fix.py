@@ -1,14 +1,18 @@
-"""Edits that gather sliding windows by index, in place of ``window().flat_map()``, which makes a data set for each."""
+"""Gathers sliding windows by index, or maps over whole batches."""
 
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterable
 
-from slowtrain.model import Edit
+from slowtrain.causes.input.per_element_map import NestedWindows, TinyMaps
+from slowtrain.model import Edit, Effect, Prescription
+from slowtrain.script.locations.edits import input_edits, recorded_edits
 from slowtrain.script.navigation import node_lookup, scope_names
 from slowtrain.script.pipelines import chain_edits, dataset_chains
 from slowtrain.script.text import edits
 from slowtrain.script.text.source_file import Source
+from slowtrain.trace import Trace
 
 FUNCTION_NAME = "windows_of"
 WINDOW_FUNCTION = '''
@@ -21,6 +25,16 @@ def {name}(table, size, shift):
     return starts.map(lambda begun: {tf}.gather(table, begun[:, None] + rows)).unbatch()
 
 '''
+
+
+def find_cures(trace: Trace, finding: NestedWindows | TinyMaps) -> Iterable[Prescription]:
+    if isinstance(finding, TinyMaps):
+        batched = input_edits.batch_before_map(trace, finding.maps[0].node, finding.where()[:1])
+        yield Prescription("edit", Effect.EQUIVALENT, "batch first, then map over whole batches", edits=batched)
+        return
+    says = "gather whole batches by index (or timeseries_dataset_from_array) in place of window().flat_map()"
+    gathered = recorded_edits.first_applicable(trace, (finding.nested.place,), gather_windows)
+    yield Prescription("edit" if gathered else "advice", Effect.EXACT, says, edits=gathered)
 
 
 def gather_windows(source: Source, line: int) -> list[Edit]:
@@ -55,8 +69,8 @@ def gather_windows(source: Source, line: int) -> list[Edit]:
     tf, also = edits.ensure_import(source, "tensorflow", "tf")
     given = ", ".join(edits.node_text(source, n) for n in (table, size, shift))
     made = edits.replace_node(source, maker, f"{FUNCTION_NAME}({given})")
-    gone = _edits_removing_calls(source, (window, flat))
-    return [*also, edits.insert_before(source, top, WINDOW_FUNCTION.format(name=FUNCTION_NAME, tf=tf)), made, *gone]
+    removed = _edits_removing_calls(source, (window, flat))
+    return [*also, edits.insert_before(source, top, WINDOW_FUNCTION.format(name=FUNCTION_NAME, tf=tf)), made, *removed]
 
 
 def _window_and_shift(window: ast.Call) -> tuple[ast.expr, ast.expr] | None:
@@ -102,7 +116,7 @@ def _makes_one_batch(source: Source, flat: ast.Call, size: ast.expr) -> bool:
 
 def _edits_removing_calls(source: Source, calls: tuple[ast.Call, ...]) -> list[Edit]:
     """Removes ``calls`` from the chain, and the whole statement if only ``ds = ds`` would be left of it."""
-    done: list[Edit] = []
+    changed: list[Edit] = []
     for call in calls:
         statement = node_lookup.enclosing_statement(source, call)
         owner = call.func.value if isinstance(call.func, ast.Attribute) else None
@@ -110,7 +124,7 @@ def _edits_removing_calls(source: Source, calls: tuple[ast.Call, ...]) -> list[E
         same = isinstance(owner, ast.Name) and isinstance(target, ast.Name) and owner.id == target.id
         row = source.text.split("\n")[call.lineno - 1]
         if isinstance(statement, ast.Assign) and statement.value is call and same and ";" not in row:
-            done.append(edits.remove_statement(source, statement))
+            changed.append(edits.remove_statement(source, statement))
         elif owner is not None:
-            done.append(Edit(source.file, edits.node_end(owner), edits.node_end(call), ""))
-    return done
+            changed.append(Edit(source.file, edits.node_end(owner), edits.node_end(call), ""))
+    return changed

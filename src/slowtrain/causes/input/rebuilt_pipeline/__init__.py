@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from slowtrain.causes import Cause
-from slowtrain.causes.input.rebuilt_pipeline import fix
 from slowtrain.columns.spans import Event
-from slowtrain.model import Category, Edit, Effect, Evidence, Place, Prescription, Signal
+from slowtrain.model import Category, Evidence, Place, Signal
 from slowtrain.number_text import format_number
-from slowtrain.script.locations.edits import recorded_edits
-from slowtrain.script.text.source_file import Source
 from slowtrain.trace import Trace
 from slowtrain.trace.signals.host import host_work
 from slowtrain.trace.signals.input_feed import BATCH_CALL_MS
@@ -101,20 +98,6 @@ class RebuiltPipeline(Cause[RebuiltPipelineFinding]):
         spared = finding.making_ms + finding.waiting_ms
         return [Drop({Category.INPUT: gain * spared, Category.PYTHON: gain * finding.lines_ms})]
 
-    def cures(self, trace: Trace, finding: RebuiltPipelineFinding) -> Iterable[Prescription]:
-        if not finding.builds_data_sets:
-            says = "make the iterator once, before the loop: it = iter(ds.repeat()), and next(it) in each iteration"
-            yield Prescription("edit", Effect.CHANGES_TRAINING, says)
-            return
-        yield Prescription(
-            "edit",
-            Effect.EXACT,
-            "give the step the arrays as they are: it makes tensors of them",
-            edits=_batch_list_edits(trace, finding),
-        )
-        says = "or build one data set before the loop, from_generator over what each iteration draws, with one iterator"
-        yield Prescription("edit", Effect.EXACT, says)
-
 
 def _iterator_events(trace: Trace) -> list[Event]:
     """The script's own iterators that were made during the steady steps."""
@@ -130,15 +113,3 @@ def _building_lines_ms(trace: Trace, wanted: set[Place]) -> float:
     scale = min(trace.step_ms / max(sum(line.ms for line in trace.loop_lines), 1e-9), 1.0)
     waits = host_work.ms_by_line(trace, "next")
     return scale * sum(line.ms for line in building) - sum(waits.get(line.place, 0.0) for line in building)
-
-
-def _batch_list_edits(trace: Trace, finding: RebuiltPipelineFinding) -> tuple[Edit, ...]:
-    """A list with the batch in place of the data set of one line, if all data sets seen there had one batch."""
-
-    def edit(source: Source, line: int) -> list[Edit]:
-        last = [p.written[-1] for p in trace.pipelines if p.written and p.written[-1].place == Place(source.file, line)]
-        parts = {len(w.detail.get("element") or ()) for w in last}
-        one_batch = len(parts) == 1 and all(w.detail.get("cardinality") == 1 for w in last)
-        return fix.list_one_batch(source, line, max(parts)) if one_batch else []
-
-    return recorded_edits.first_applicable(trace, finding.where, edit)

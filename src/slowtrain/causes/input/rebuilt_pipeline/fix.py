@@ -3,14 +3,45 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterable
 
-from slowtrain.model import Edit
+from slowtrain.causes.input.rebuilt_pipeline import RebuiltPipelineFinding
+from slowtrain.model import Edit, Effect, Place, Prescription
+from slowtrain.script.locations.edits import recorded_edits
 from slowtrain.script.navigation import call_arguments, class_members, node_lookup, scope_names
 from slowtrain.script.text import edits, syntax_tree
 from slowtrain.script.text.source_file import FUNCTION_NODES, Source
+from slowtrain.trace import Trace
 
 STAGES_TO_ONE_BATCH = {"from_tensor_slices": ["batch"], "from_tensors": []}  # to one batch
 ITERATING_BUILTINS = frozenset({"iter", "enumerate"})
+
+
+def find_cures(trace: Trace, finding: RebuiltPipelineFinding) -> Iterable[Prescription]:
+    if not finding.builds_data_sets:
+        says = "make the iterator once, before the loop: it = iter(ds.repeat()), and next(it) in each iteration"
+        yield Prescription("edit", Effect.CHANGES_TRAINING, says)
+        return
+    yield Prescription(
+        "edit",
+        Effect.EXACT,
+        "give the step the arrays as they are: it makes tensors of them",
+        edits=_batch_list_edits(trace, finding),
+    )
+    says = "or build one data set before the loop, from_generator over what each iteration draws, with one iterator"
+    yield Prescription("edit", Effect.EXACT, says)
+
+
+def _batch_list_edits(trace: Trace, finding: RebuiltPipelineFinding) -> tuple[Edit, ...]:
+    """A list with the batch in place of the data set of one line, if all data sets seen there had one batch."""
+
+    def edit(source: Source, line: int) -> list[Edit]:
+        last = [p.written[-1] for p in trace.pipelines if p.written and p.written[-1].place == Place(source.file, line)]
+        parts = {len(w.detail.get("element") or ()) for w in last}
+        one_batch = len(parts) == 1 and all(w.detail.get("cardinality") == 1 for w in last)
+        return list_one_batch(source, line, max(parts)) if one_batch else []
+
+    return recorded_edits.first_applicable(trace, finding.where, edit)
 
 
 def list_one_batch(source: Source, line: int, parts: int) -> list[Edit]:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from slowtrain.causes import Cause
-from slowtrain.model import Category, Effect, Evidence, Prescription, Signal
+from slowtrain.model import Category, Evidence, Signal
 from slowtrain.number_text import format_count, format_number
-from slowtrain.script.fixes.input import dataset_edits
-from slowtrain.script.locations.edits import recorded_edits
 from slowtrain.trace import Trace
 from slowtrain.trace.signals import buffers_and_caches
 from slowtrain.whatif import Drop, Remedy, Skip
@@ -45,8 +43,3 @@ class ShuffleFill(Cause[buffers_and_caches.ShuffleFill]):
         outside = finding.outside_ms - overlapped
         remedies: list[Remedy] = [Drop({Category.INPUT: inside}, 1.0, spread)] if inside > 0 else []
         return [*remedies, Skip(outside, spread)] if outside > 0 else remedies
-
-    def cures(self, trace: Trace, finding: buffers_and_caches.ShuffleFill) -> Iterable[Prescription]:
-        made = recorded_edits.first_applicable(trace, finding.place, dataset_edits.shuffle_before_map)
-        yield Prescription("edit", Effect.EQUIVALENT, "shuffle names or records before the expensive map", edits=made)
-        yield Prescription("edit", Effect.CHANGES_TRAINING, "make the buffer smaller: less thorough shuffling")

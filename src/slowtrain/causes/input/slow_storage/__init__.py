@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from slowtrain.causes import Cause
 from slowtrain.causes.idle_input_wait import (
@@ -11,16 +11,11 @@ from slowtrain.causes.idle_input_wait import (
     mean_sample,
     missing_read_signals,
     read_mb_per_s,
-    reads_files,
     waits_for_bytes,
 )
-from slowtrain.model import Category, Effect, Evidence, Prescription, Signal
+from slowtrain.model import Category, Evidence, Signal
 from slowtrain.number_text import format_number
-from slowtrain.script.fixes.input import background_batches
-from slowtrain.script.locations.edits import input_edits, recorded_edits
-from slowtrain.script.locations.recorded_sources import handmade_input
 from slowtrain.trace import Trace
-from slowtrain.trace.signals.input_feed import slowest_stage_nodes
 from slowtrain.whatif import Drop, Remedy, Supply
 
 
@@ -52,22 +47,3 @@ class SlowStorage(Cause[IdleInputWait]):
         if finding.by_hand:
             return [Drop({Category.PYTHON: finding.ms}, 0.0, (0.7, 1.1))]
         return [Supply(finding.left, spread=(0.7, 1.1))]
-
-    def cures(self, trace: Trace, finding: IdleInputWait) -> Iterable[Prescription]:
-        pipe = trace.pipeline
-        readers = [n for n in slowest_stage_nodes(pipe) if reads_files(trace, n)] if pipe is not None else []
-        node = input_edits.python_node(trace) or (readers[0] if readers else None)
-        if handmade_input(trace) is not None:
-            in_thread = recorded_edits.first_applicable(trace, finding.where, background_batches.prefetch_in_thread)
-            says = "fetch the next batch in a background thread while the step runs"
-            yield Prescription("edit", Effect.EXACT, says, edits=in_thread)
-        cached = input_edits.cache_if_repeatable(trace, finding.where, node)
-        if cached:
-            says = "keep what was read with .cache(): it fits in memory"
-            yield Prescription("edit", Effect.EXACT, says, edits=cached, later=True)
-        yield Prescription(
-            "advice", Effect.EXACT, "read several pieces at once, or copy the data to a local disk or into memory"
-        )
-        yield Prescription(
-            "advice", Effect.EQUIVALENT, "store fewer bytes an element: uint8 instead of floats, compressed records"
-        )

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 from slowtrain.causes import Cause
 from slowtrain.causes.idle_input_wait import find_idle_input_wait
 from slowtrain.columns.input_pipeline import Node, Pipeline
-from slowtrain.model import Category, Effect, Evidence, Place, Prescription, Signal
+from slowtrain.model import Category, Evidence, Place, Signal
 from slowtrain.number_text import format_number
-from slowtrain.script.fixes.input import dataset_edits
-from slowtrain.script.locations.edits import recorded_edits
 from slowtrain.trace import Trace
 from slowtrain.trace.signals.input_feed import (
     busy_cores,
@@ -30,7 +28,6 @@ MIN_WORKING_CALL_US = 200.0  # shorter calls are mostly overhead, which a node's
 AUTOTUNE = -1  # tf.data.AUTOTUNE
 MIN_IDLE_CORES_FOR_THREADS = 0.4  # enough to show that there are too few threads, not too few cores
 MAX_WIDTH_SHARE = 0.7  # of the calls that were asked for: with more under way the pool has enough threads
-ONE_THREAD_CURE = "remove the limit on the data set's threads (private_threadpool_size)"
 
 
 @dataclass(frozen=True)
@@ -67,6 +64,8 @@ class StarvedHost(Cause[StarvedNode]):
             return None
         for node in slowest_stage_nodes(pipe)[:2]:
             found = _starved_node(trace, pipe, node, busy)
+            if found is not None and found.few_threads and found.runs_single_calls:
+                return replace(found, where=(*self.lines_to_change(trace, found), *found.where))
             if found is not None:
                 return found
         return None
@@ -79,7 +78,7 @@ class StarvedHost(Cause[StarvedNode]):
             f"{says}{format_number(busy, 2)} of {trace.cores:g} cores are busy; "
             f"a batch needs {format_number(finding.node.ms)} ms of work",
             {"parallelism": finding.width, "under_way": finding.under_way, "busy_cores": busy, "cores": trace.cores},
-            _evidence_places(trace, finding),
+            finding.where,
         )
 
     def remedies(self, trace: Trace, finding: StarvedNode) -> Sequence[Remedy]:
@@ -88,25 +87,6 @@ class StarvedHost(Cause[StarvedNode]):
             return [Supply(max(min(factor, 1.0), 0.05), spread=(0.6, 1.1))]
         # The gain of one core more, which no change of the script gives.
         return [Supply(trace.cores / (trace.cores + 1), work=1.0, spread=(0.3, 1.2))]
-
-    def cures(self, trace: Trace, finding: StarvedNode) -> Iterable[Prescription]:
-        if finding.runs_single_calls:
-            where = _evidence_places(trace, finding)
-            freed = recorded_edits.first_applicable(trace, where, dataset_edits.remove_thread_limit)
-            written = trace.pipeline.written if trace.pipeline is not None else ()
-            # Threads draw at the same time: the order of calls decides which element gets which random number.
-            drawn = any(w.random or (w.family == "Map" and not w.ops) for w in written)
-            effect = Effect.EQUIVALENT if drawn else Effect.EXACT
-            yield Prescription("edit", effect, ONE_THREAD_CURE, edits=freed)
-            if not freed and (
-                unordered := recorded_edits.first_applicable(trace, where, dataset_edits.allow_any_order)
-            ):
-                # Nothing limits its threads. In order, calls that are done wait for a slow one in front of them.
-                says = "take elements as they are ready, not in their order (deterministic=False)"
-                yield Prescription("edit", Effect.CHANGES_TRAINING, says, edits=unordered)
-        yield Prescription(
-            "advice", Effect.EXACT, "give the process more cores, or its input less work for each element"
-        )
 
 
 def _starved_node(trace: Trace, pipe: Pipeline, node: Node, busy: float) -> StarvedNode | None:
@@ -140,11 +120,3 @@ def _private_threads(trace: Trace) -> int | None:
     written = trace.pipeline.written if trace.pipeline else ()
     given = (written[-1].detail.get("options") or {}).get("private_threads") if written else None
     return int(given) if given else None
-
-
-def _evidence_places(trace: Trace, finding: StarvedNode) -> tuple[Place, ...]:
-    """The lines of the finding, after those that set the limit, which are the lines to change."""
-    if not finding.few_threads or not finding.runs_single_calls:
-        return finding.where
-    freed = recorded_edits.first_applicable(trace, finding.where, dataset_edits.remove_thread_limit)
-    return (*(Place(edit.file, edit.start[0]) for edit in freed), *finding.where)

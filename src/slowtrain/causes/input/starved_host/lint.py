@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Iterator
 
-from slowtrain.causes.input.starved_host import ONE_THREAD_CURE
+from slowtrain.causes.input.starved_host import fix
 from slowtrain.model import Effect, Prescription, Spot
 from slowtrain.script.fixes.input import dataset_edits
 from slowtrain.script.interpreter.engine import queries
@@ -22,7 +22,7 @@ def find_spots(source: Source) -> Iterable[Spot]:
         made = tuple(dataset_edits.remove_thread_limit(source, limit.lineno))
         maps = [c for c in call_index.index_of(source).called("map") if c.args and dataset_chains.is_operation(c)]
         drawn = any(repeatable_functions.may_vary_by_call(source, c.args[0]) for c in maps)
-        cure = Prescription("edit", Effect.EQUIVALENT if drawn else Effect.EXACT, ONE_THREAD_CURE, edits=made)
+        cure = Prescription("edit", Effect.EQUIVALENT if drawn else Effect.EXACT, fix.ONE_THREAD_CURE, edits=made)
         says = "the data set asks for several calls at once, but this leaves it one thread"
         yield spots.node_spot(limit, says, cure)
 

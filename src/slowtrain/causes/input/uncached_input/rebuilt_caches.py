@@ -69,9 +69,9 @@ def _single_passes(source: Source) -> Iterator[tuple[ast.expr, ast.AST]]:
         )
         if given is not None and not several and node_lookup.argument_value(call, "steps_per_epoch") is None:
             yield given, call
-        held = node_lookup.argument_value(call, "validation_data")
-        if held is not None and not several:
-            yield held, call
+        held_value = node_lookup.argument_value(call, "validation_data")
+        if held_value is not None and not several:
+            yield held_value, call
     if any(name in source.text for name in whole_pipelines.STEP_CALLS):
         for loop in call_index.nodes_of_kind(source, ast.For):
             assert isinstance(loop, ast.For)
@@ -182,8 +182,6 @@ def _work_of_map(source: Source, call: ast.Call) -> whole_pipelines.Work | None:
 
 
 # -- whether two iterations make the same elements
-
-
 def _may_differ(iteration: _Iteration, call: ast.Call) -> bool:
     """Whether the arguments or the work of an operation may be different in the next iteration."""
     given = [*call.args, *(k.value for k in call.keywords)]
@@ -248,9 +246,9 @@ def _name_may_change(iteration: _Iteration, name: ast.Name, depth: int) -> bool:
     if not inside:
         return False
     for one in inside:
-        held = name_bindings.assigned_value(source, one)
-        again = held is not None and any(isinstance(n, ast.Name) and n.id == name.id for n in syntax_tree.walk(held))
-        if held is None or again or _value_may_change(iteration, held, depth - 1):
+        value = name_bindings.assigned_value(source, one)
+        again = value is not None and any(isinstance(n, ast.Name) and n.id == name.id for n in syntax_tree.walk(value))
+        if value is None or again or _value_may_change(iteration, value, depth - 1):
             return True
     return False
 

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from slowtrain.causes import Cause
 from slowtrain.columns.input_pipeline import Pipeline
-from slowtrain.model import Category, Effect, Evidence, Place, Prescription, Signal
+from slowtrain.model import Category, Evidence, Place, Signal
 from slowtrain.number_text import format_number
-from slowtrain.script.fixes.input import background_batches, dataset_edits
-from slowtrain.script.locations.edits import recorded_edits
 from slowtrain.script.locations.recorded_sources import HandmadeInput, handmade_input
 from slowtrain.trace import Trace
 from slowtrain.trace.signals.input_feed import MIN_WAIT_SHARE
@@ -68,17 +66,6 @@ class UnprefetchedInput(Cause[ExposedInput]):
         # A wait needs no core beside the step: it is hidden up to the length of the rest of the step.
         hidden = min(hand.ms, trace.step_ms - hand.ms)
         return [Drop({Category.PYTHON: hidden}, 1 - hand.waiting, (0.8, 1.1))]
-
-    def cures(self, trace: Trace, finding: ExposedInput) -> Iterable[Prescription]:
-        if finding.hand is not None:
-            made = recorded_edits.first_applicable(trace, finding.where, background_batches.prefetch_in_thread)
-            says = "make the next batch in a background thread while the step runs"
-            yield Prescription("edit", Effect.EXACT, says, edits=made)
-            return
-        # The first of these lines is the pipeline's last operation. In front of it, prefetch would hide less.
-        made = recorded_edits.first_applicable(trace, finding.where[:1], dataset_edits.add_prefetch)
-        says = "end the pipeline with .prefetch(tf.data.AUTOTUNE)"
-        yield Prescription("edit", Effect.EXACT, says, edits=made, treatment="prefetch")
 
 
 def _find_exposed_lines(trace: Trace) -> ExposedInput | None:

@@ -107,9 +107,9 @@ def find_small_file_writers(source: Source) -> Iterator[SmallFileWriter]:
         return
     for call in call_index.index_of(source).called(WRITER):
         loops = scope_names.enclosing_loops(source, call)
-        turns = [queries.loop_turns(source, loop) for loop in loops]
-        records = _records_per_file(source, call, loops) if loops and None not in turns else None
-        files = prod(t for t in turns if t is not None)
+        iterations = [queries.loop_turns(source, loop) for loop in loops]
+        records = _records_per_file(source, call, loops) if loops and None not in iterations else None
+        files = prod(t for t in iterations if t is not None)
         if records is not None and records <= MAX_RECORDS_PER_FILE and files >= MIN_WRITTEN_FILES:
             yield SmallFileWriter(call, files, records)
 
@@ -138,8 +138,8 @@ def _records_per_file(source: Source, call: ast.Call, loops: list[ast.For | ast.
         around = scope_names.enclosing_loops(source, one)
         if loops[0] not in around:
             return None
-        turns = [queries.loop_turns(source, loop) for loop in around[: around.index(loops[0])]]
-        if None in turns:
+        iteration_counts = [queries.loop_turns(source, loop) for loop in around[: around.index(loops[0])]]
+        if None in iteration_counts:
             return None
-        total += prod(t for t in turns if t is not None)
+        total += prod(t for t in iteration_counts if t is not None)
     return total or None

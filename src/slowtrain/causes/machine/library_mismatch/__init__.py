@@ -5,7 +5,6 @@ from __future__ import annotations
 from slowtrain.causes import Cause
 from slowtrain.causes.fact_causes import FactCause
 from slowtrain.model import Evidence
-from slowtrain.script.lint_rules import worker_strategies
 
 
 class LibraryMismatch(FactCause, Cause[Evidence]):
@@ -14,4 +13,4 @@ class LibraryMismatch(FactCause, Cause[Evidence]):
     title = "Versions of driver, libraries, build and card do not match"
     machine_topic = "versions"
     doctor_rank = 20
-    words = (worker_strategies.STRATEGY_NAME,)
+    words = ("MultiWorkerMirroredStrategy",)

@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from slowtrain.causes import Cause, fact_causes
-from slowtrain.causes.machine.limited_host import fix
-from slowtrain.model import Category, Effect, Evidence, Place, Prescription, Signal
+from slowtrain.model import Category, Evidence, Signal
 from slowtrain.model.inspections import CheckState
 from slowtrain.number_text import format_number
-from slowtrain.script.locations import source_locations
-from slowtrain.script.locations.recorded_sources import edit_project, recorded_source
-from slowtrain.script.navigation import node_lookup
-from slowtrain.script.text.source_file import Source
 from slowtrain.trace import Trace
 from slowtrain.trace.signals.device import op_work
 from slowtrain.whatif import Drop, Remedy
@@ -37,12 +31,12 @@ SETTERS = {
     ),
     "quota": (),
 }
-ALL_CORES_CURE = "give the process all cores: lift the affinity, quota or thread setting"
 LIMIT_WORDS = {
     "affinity": "the process is bound to {allowed:g} of the machine's {total:g} cores",
     "quota": "a container's quota leaves {allowed:g} of the machine's {total:g} cores",
     "threads": "TensorFlow is set to compute with {allowed:g} thread at a time on {total:g} cores",
 }
+CONFIG_OPTIONS = ("intra_op_parallelism_threads", "inter_op_parallelism_threads")  # of a ConfigProto
 
 
 @dataclass(frozen=True)
@@ -62,7 +56,7 @@ class LimitedHost(Cause[CoreLimit | Evidence]):
     machine_topic = "host"
     doctor_rank = 90
     needs = frozenset({Signal.STEPS, Signal.MACHINE})
-    words = (*SETTERS["affinity"], *SETTERS["threads"], *fix.CONFIG_OPTIONS)
+    words = (*SETTERS["affinity"], *SETTERS["threads"], *CONFIG_OPTIONS)
 
     def wants(self, trace: Trace) -> frozenset[Signal]:
         if not _has_facts_only(trace):
@@ -90,7 +84,7 @@ class LimitedHost(Cause[CoreLimit | Evidence]):
         return Evidence(
             f"{limit}; the steps keep {format_number(finding.busy, 2)} cores busy",
             {"cores_allowed": finding.allowed, "cores": finding.total, "busy_cores": finding.busy},
-            _setter_places(trace, finding.kind),
+            self.lines_to_change(trace, finding),
         )
 
     def remedies(self, trace: Trace, finding: CoreLimit | Evidence) -> Sequence[Remedy]:
@@ -102,18 +96,6 @@ class LimitedHost(Cause[CoreLimit | Evidence]):
         for category in (Category.DISPATCH, Category.INPUT):
             saved[category] = trace.mean(category) * missing * HOST_GAIN_SHARE
         return [Drop(saved, 0.0, (0.0, 1.8))]
-
-    def cures(self, trace: Trace, finding: CoreLimit | Evidence) -> Iterable[Prescription]:
-        if isinstance(finding, Evidence):
-            yield from fact_causes.check_cures(trace, self.id)
-            return
-        find_edits = {"threads": fix.thread_limit_edits, "affinity": fix.affinity_edits}.get(finding.kind)
-        edits = edit_project(trace, find_edits) if find_edits else ()
-        # If TensorFlow reports a number of threads, the script has set it: it cannot be set from outside.
-        treatment = "all-threads" if finding.kind == "threads" else None
-        yield Prescription(
-            "edit" if edits else "setting", Effect.EQUIVALENT, ALL_CORES_CURE, edits=edits, treatment=treatment
-        )
 
 
 def _has_facts_only(trace: Trace) -> bool:
@@ -143,24 +125,3 @@ def _find_core_limit(trace: Trace) -> CoreLimit | None:
     is_busy = bool(cpu_ms) and busy >= MIN_BUSY_CORE_SHARE * limits[kind]
     binds = computing >= MIN_BOUND_COMPUTING_SHARE or (computing >= MIN_COMPUTING_SHARE and is_busy)
     return CoreLimit(kind, limits[kind], total, busy) if binds and op_work.splittable_op_ms(trace) > 0 else None
-
-
-def _setter_places(trace: Trace, kind: str) -> tuple[Place, ...]:
-    """Lines of the script that set the limit."""
-    argv = trace.fact("launch", "argv", default=()) or ()
-    script = next((str(arg) for arg in argv if str(arg).endswith(".py")), None)
-    if script is None:
-        return ()
-    source = recorded_source(trace, script) or recorded_source(trace, os.path.join(trace.root, script))
-    lines = []
-    for number, line in enumerate(source.text.splitlines() if source else (), 1):
-        is_setter = any(setter in line for setter in SETTERS[kind])
-        if source and is_setter and not line.lstrip().startswith("#") and "hasattr" not in line:
-            lines += [*_origin_lines(source, number, kind), number]
-    return source_locations.merge_places(Place(script, line) for line in lines)
-
-
-def _origin_lines(source: Source, line: int, kind: str) -> list[int]:
-    """Lines that decide the argument of a setter at ``line``: a call of its function, a setting."""
-    calls = node_lookup.calls_at_line(source, line, *SETTERS[kind])
-    return [origin for call in calls for origin in source_locations.argument_origins(source, call)]

@@ -3,29 +3,67 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterator
+import os
+from collections.abc import Callable, Iterable, Iterator
 
-from slowtrain.model import Edit
+from slowtrain.causes import fact_causes
+from slowtrain.causes.machine.limited_host import CONFIG_OPTIONS, SETTERS, CoreLimit, LimitedHost
+from slowtrain.model import Edit, Effect, Evidence, Place, Prescription
 from slowtrain.script.interpreter.domain import operators
 from slowtrain.script.interpreter.engine import interpreter, queries
+from slowtrain.script.locations import source_locations, source_places
+from slowtrain.script.locations.recorded_sources import edit_project, recorded_source
 from slowtrain.script.navigation import call_index, name_bindings, setting_origins
 from slowtrain.script.navigation import node_lookup as find
 from slowtrain.script.text import edits, syntax_tree
 from slowtrain.script.text.source_file import FUNCTION_NODES, Source
+from slowtrain.trace import Trace
 
+ALL_CORES_CURE = "give the process all cores: lift the affinity, quota or thread setting"
 THREAD_SETTERS = frozenset(
     f"tensorflow.config.threading.set_{kind}_op_parallelism_threads" for kind in ("intra", "inter")
 )  # 0 lets TensorFlow choose
-CONFIG_OPTIONS = ("intra_op_parallelism_threads", "inter_op_parallelism_threads")  # of a ConfigProto
 WORKER_COUNT_VARIABLES = ("WORLD_SIZE", "LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "SLURM_NTASKS")  # set by launchers
 THREAD_VARIABLES = frozenset(
     {"OMP_NUM_THREADS", "TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS", "MKL_NUM_THREADS", "OMP_THREAD_LIMIT"}
 )
+EditFinder = Callable[[Source], tuple[Edit, ...]]
+
+
+def find_cures(trace: Trace, finding: CoreLimit | Evidence) -> Iterable[Prescription]:
+    if isinstance(finding, Evidence):
+        yield from fact_causes.check_cures(trace, LimitedHost.id)
+        return
+    find_edits = {"threads": thread_limit_edits, "affinity": affinity_edits}.get(finding.kind)
+    edits = edit_project(trace, find_edits) if find_edits else ()
+    # If TensorFlow reports a number of threads, the script has set it: it cannot be set from outside.
+    treatment = "all-threads" if finding.kind == "threads" else None
+    yield Prescription(
+        "edit" if edits else "setting", Effect.EQUIVALENT, ALL_CORES_CURE, edits=edits, treatment=treatment
+    )
+
+
+def find_lines(trace: Trace, finding: CoreLimit) -> tuple[Place, ...]:
+    """Lines of the script that set the limit."""
+    argv = trace.fact("launch", "argv", default=()) or ()
+    script = next((str(arg) for arg in argv if str(arg).endswith(".py")), None)
+    if script is None:
+        return ()
+    source = recorded_source(trace, script) or recorded_source(trace, os.path.join(trace.root, script))
+    setters, lines = SETTERS[finding.kind], []
+    for number, line in enumerate(source.text.splitlines() if source else (), 1):
+        is_setter = any(setter in line for setter in setters)
+        if source and is_setter and not line.lstrip().startswith("#") and "hasattr" not in line:
+            # Lines that decide the argument of the setter: a call of its function, a setting.
+            calls = find.calls_at_line(source, number, *setters)
+            lines += [origin for call in calls for origin in source_locations.argument_origins(source, call)]
+            lines.append(number)
+    return source_places.merge_places(Place(script, line) for line in lines)
 
 
 def thread_limit_edits(source: Source) -> tuple[Edit, ...]:
     """Removes the script's own numbers of threads; nothing if one of them is computed, or comes from outside."""
-    done: list[Edit] = []
+    changed: list[Edit] = []
     for node in syntax_tree.walk(source.tree):
         if isinstance(node, ast.Call):
             if name_bindings.qualified_name(source, node.func) in THREAD_SETTERS:
@@ -34,20 +72,20 @@ def thread_limit_edits(source: Source) -> tuple[Edit, ...]:
                 if given is None or count is None:
                     return ()
                 if count != 0:
-                    done.append(_removed_call(source, node) or edits.replace_node(source, given, "0"))
+                    changed.append(_removed_call(source, node) or edits.replace_node(source, given, "0"))
             elif find.called_name(node) == "ConfigProto":
                 for option in node.keywords:
                     if option.arg in CONFIG_OPTIONS:
                         if queries.int_at(source, option.value) is None:
                             return ()
-                        done.append(edits.replace_node(source, option.value, "0"))
+                        changed.append(edits.replace_node(source, option.value, "0"))
         assigned = _thread_variable(source, node)
         if assigned is not None:
             value, whole = assigned
             if setting_origins.literal_origin(source, value) is None or not isinstance(whole, ast.stmt):
                 return ()
-            done.append(_removed_statement(source, whole))
-    return tuple(done)
+            changed.append(_removed_statement(source, whole))
+    return tuple(changed)
 
 
 def affinity_edits(source: Source) -> tuple[Edit, ...]:
@@ -90,9 +128,6 @@ def _condition_on_workers(source: Source, statement: ast.stmt) -> Edit | None:
     return edits.replace_node(
         source, statement, f"{asked}\n{indent}{edits.indentation_unit(source)}{edits.node_text(source, statement)}"
     )
-
-
-EditFinder = Callable[[Source], tuple[Edit, ...]]
 
 
 def find_core_limits(source: Source) -> Iterator[tuple[ast.expr, str, EditFinder]]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Iterator
 
-from slowtrain.causes.machine.limited_host import ALL_CORES_CURE, fix
+from slowtrain.causes.machine.limited_host import fix
+from slowtrain.causes.machine.limited_host.fix import ALL_CORES_CURE
 from slowtrain.model import Effect, Prescription, Spot
 from slowtrain.script.interpreter.engine import queries
 from slowtrain.script.lint_rules import dataset_stages, spots

@@ -22,9 +22,9 @@ def find_kept_histories(source: Source) -> Iterator[tuple[ast.stmt, int | None]]
     every = [
         (owner, given, list(interpreter.value_at(source, given).inside())) for owner, given in _stored_values(source)
     ]
-    kept_histories = {id(one.node) for _, _, held in every for one in held if one.kind in ("keras", "object")}
-    for owner, given, held in every:
-        histories = [one for one in held if one.name == "History" and one.of is not None]
+    kept_histories = {id(one.node) for _, _, value in every for one in value if one.kind in ("keras", "object")}
+    for owner, given, value in every:
+        histories = [one for one in value if one.name == "History" and one.of is not None]
         fitted = next((e for one in histories for e in fits if e.on is one.of), None)
         if fitted is None or fitted.on is None or id(fitted.on.node) in kept_histories:
             continue  # the models are kept as well, so that their histories add nothing

@@ -53,8 +53,8 @@ class OutOfMemory(Cause[ExhaustedMemory]):
         asked = [f"by {dump['op']}"] if dump.get("op") else []
         asked += [f"for {dump['dtype'] or 'a tensor'} {list(dump['shape'])}"] if dump.get("shape") else []
         request = f" (asked {' '.join(asked)})" if asked else ""
-        held = dump.get("held") or []
-        most = f"; {held[0][0]} held most" if held and dump.get("in_use_bytes") else ""
+        holders = dump.get("held") or []
+        most = f"; {holders[0][0]} held most" if holders and dump.get("in_use_bytes") else ""
         numbers = {name: float(dump[name]) for name in DUMP_FIGURES if dump.get(name) is not None}
         place = failure.place if failure is not None and failure.place is not None else _place_of_site(dump.get("site"))
         return Evidence(
@@ -126,10 +126,14 @@ def _summary_of_kill(trace: Trace) -> Mapping[str, Any]:
     column = trace.samples.get("rss_bytes")
     rows = np.empty(0) if column is None else column[np.isfinite(column)]
     usable = trace.fact("machine", "memory", "usable_bytes")
-    held = f"; it held {format_number(rows[-1] / 2**30)} GiB in the last sample" if len(rows) else ""
-    of = f" ({format_number(usable / 2**30)} GiB may be used)" if held and isinstance(usable, (int, float)) else ""
+    last_sample = f"; it held {format_number(rows[-1] / 2**30)} GiB in the last sample" if len(rows) else ""
+    of = (
+        f" ({format_number(usable / 2**30)} GiB may be used)"
+        if last_sample and isinstance(usable, (int, float))
+        else ""
+    )
     return {
-        "says": f"the kernel ended the script because the host's memory was exhausted{held}{of}",
+        "says": f"the kernel ended the script because the host's memory was exhausted{last_sample}{of}",
         "advice": [
             ("hold less of the data in memory at once: read it batch by batch, smaller shuffle buffers", 0),
             ("see what grew: slowtrain explain memory/host-leak", 0),

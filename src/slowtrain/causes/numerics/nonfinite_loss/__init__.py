@@ -3,29 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from slowtrain.causes import Cause
-from slowtrain.causes.numerics.nonfinite_loss import op_repairs
-from slowtrain.causes.numerics.nonfinite_loss.origin_words import describe_origin
 from slowtrain.columns.steps import is_loss
-from slowtrain.model import Effect, Evidence, Place, Prescription, Signal, Spot
-from slowtrain.script.fixes.models import keras_models
-from slowtrain.script.locations import source_locations
+from slowtrain.model import Evidence, Place, Signal, Spot
+from slowtrain.number_text import format_number
+from slowtrain.script.locations import source_places
 from slowtrain.script.locations.recorded_sources import recorded_sources
 from slowtrain.trace import Trace
 from slowtrain.whatif import Remedy
-
-LOGIT_LOSSES = frozenset(
-    "sigmoid_cross_entropy_with_logits softmax_cross_entropy_with_logits sparse_softmax_cross_entropy_with_logits "
-    "weighted_cross_entropy_with_logits".split()
-)
-
-CHECK_NUMERICS_ADVICE = (
-    "call tf.debugging.enable_check_numerics() at the start of the script: it raises at the first bad number"
-)
 
 
 @dataclass(frozen=True)
@@ -62,8 +51,10 @@ class NonfiniteLoss(Cause[NonfiniteFinding]):
     matters = True
     spoils = True
     words = (
-        "log(", "float16", *keras_models.CROSS_ENTROPY_LOSSES, *keras_models.LOSS_CLASSES,
-        *sorted(LOGIT_LOSSES),
+        "log(", "float16", "BinaryCrossentropy", "CategoricalCrossentropy", "SparseCategoricalCrossentropy",
+        "binary_crossentropy", "categorical_crossentropy", "sparse_categorical_crossentropy",
+        "sigmoid_cross_entropy_with_logits", "softmax_cross_entropy_with_logits",
+        "sparse_softmax_cross_entropy_with_logits", "weighted_cross_entropy_with_logits",
         "sqrt(", "norm(", "** 0.5", "ops.std", "ops.var", "reduce_std", "reduce_variance", "moments",
     )  # fmt: skip
 
@@ -76,7 +67,7 @@ class NonfiniteLoss(Cause[NonfiniteFinding]):
         suspects = () if origin_place else tuple(self._suspects(trace))
         fits = [e.place for e in trace.events_of("loop") if e.name == "fit" and e.start_ms <= loss.at_ms and e.place]
         place = origin_place or (fits[-1] if fits else trace.steps.place)
-        where = source_locations.merge_places([place for place, _ in suspects[:2]], (place,) if place else ())
+        where = source_places.merge_places([place for place, _ in suspects[:2]], (place,) if place else ())
         lost_share = max(1 - loss.at_ms / trace.run_ms, 0.0) if trace.run_ms else 0.0
         return NonfiniteFinding(loss, lost_share, origin, suspects, where)
 
@@ -88,21 +79,6 @@ class NonfiniteLoss(Cause[NonfiniteFinding]):
 
     def remedies(self, trace: Trace, finding: NonfiniteFinding) -> Sequence[Remedy]:
         return []
-
-    def cures(self, trace: Trace, finding: NonfiniteFinding) -> Iterable[Prescription]:
-        origin = finding.origin
-        if origin:
-            yield Prescription("advice", Effect.CHANGES_TRAINING, op_repairs.repair_advice(origin))
-        suspected = None if origin or not finding.suspects else finding.suspects[0][1].prescription
-        if suspected is not None:
-            yield suspected
-        if suspected is None or not suspected.edits:
-            cures = [keras_models.first_stabilising_edit(source) for source in recorded_sources(trace)]
-            says, edits = next((cure for cure in cures if cure[1]), (keras_models.GENERAL_ADVICE, ()))
-            if edits or not origin:  # if the op is known, the usual repairs of other ops are no advice
-                yield Prescription("edit" if edits else "advice", Effect.CHANGES_TRAINING, says, edits=edits)
-        if not origin:
-            yield Prescription("advice", Effect.EXACT, _unnamed_op_advice(trace))
 
     def _suspects(self, trace: Trace) -> Iterator[tuple[Place, Spot]]:
         """If no step was run again, the text may show the origin."""
@@ -132,7 +108,7 @@ def _checked_loss(trace: Trace) -> FirstBadLoss | None:
     given = (origin.get("inputs") or [{}])[0]
     numbers = {"step": step, "at_ms": event.start_ms}
     numbers |= {f"input_{k}": float(given[k]) for k in ("least", "most", "zero") if given.get(k) is not None}
-    return FirstBadLoss(event.start_ms, f"from step {step:,.0f} on: {describe_origin(origin)}", numbers)
+    return FirstBadLoss(event.start_ms, f"from step {step:,.0f} on: {_describe_origin(origin)}", numbers)
 
 
 def _step_loss(trace: Trace) -> FirstBadLoss | None:
@@ -158,16 +134,6 @@ def _epoch_loss(trace: Trace) -> FirstBadLoss | None:
     return min(losses, key=lambda loss: loss.at_ms, default=None)
 
 
-def _unnamed_op_advice(trace: Trace) -> str:
-    """How to find out the first op; if that was tried, why it is not known."""
-    if trace.facts.get("on_nonfinite") is None:
-        return "name the first op: slowtrain run --on-nonfinite stop SCRIPT"
-    tried = next((e.data for e in trace.events_of("checked") if e.data.get("unknown")), None)
-    if tried is None:
-        return f"the first op is not named: no step was seen that can run again; {CHECK_NUMERICS_ADVICE}"
-    return f"the first op is not named: {tried['unknown']}; {tried.get('instead') or CHECK_NUMERICS_ADVICE}"
-
-
 def _origin_place(origin: Mapping[str, Any] | None) -> Place | None:
     site = (origin or {}).get("site")
     return Place(str(site[0]), int(site[1])) if isinstance(site, (list, tuple)) and len(site) == 2 else None
@@ -175,3 +141,33 @@ def _origin_place(origin: Mapping[str, Any] | None) -> Place | None:
 
 def _is_finite(value: object) -> bool:
     return not isinstance(value, (int, float)) or math.isfinite(value)
+
+
+def _describe_origin(origin: Mapping[str, Any]) -> str:
+    """The op, its layer and its inputs."""
+    output = origin.get("output") or {}
+    made = "NaN" if output.get("nan") else "an infinity"
+    layer = f" in layer {origin['layer']}" if origin.get("layer") else ""
+    if origin.get("kind") == "data":
+        bad = int(output.get("nan") or 0) + int(output.get("inf") or 0)
+        return f"{bad:,} of {int(output.get('count') or 0):,} numbers of {origin.get('name')} were NaN or infinite"
+    if origin.get("kind") == "weights":
+        return f"{origin.get('name')} held {made} before the step began"
+    if origin.get("kind") != "op":
+        return f"{origin.get('type') or 'an op'}{layer} was given {made} from outside the step"
+    if origin.get("variable"):
+        update = f"the update {origin['type']}" if origin.get("type") else "the optimizer's update"
+        return f"{update} of {origin['variable']} made {made} from finite numbers{_describe_inputs(origin)}"
+    of = f" (gradient of {origin.get('of')})" if origin.get("gradient") else ""
+    return f"{origin.get('type')}{of}{layer} made {made} from finite numbers{_describe_inputs(origin)}"
+
+
+def _describe_inputs(origin: Mapping[str, Any]) -> str:
+    """The ranges of the first two inputs."""
+    ranges = [
+        f"{format_number(i['least'])} to {format_number(i['most'])}"
+        + (f" ({i['zero']:,} of {i['count']:,} are 0)" if i.get("zero") else "")
+        for i in origin.get("inputs") or ()
+        if i.get("least") is not None
+    ]
+    return f"; its input was {' and '.join(ranges[:2])}" if ranges else ""

@@ -6,7 +6,7 @@ import ast
 import re
 from collections.abc import Iterable, Iterator
 
-from slowtrain.causes.numerics.nonfinite_loss import LOGIT_LOSSES, root_gradients, zero_logarithms
+from slowtrain.causes.numerics.nonfinite_loss import nonfinite_gradients
 from slowtrain.model import Effect, Prescription, Spot
 from slowtrain.script.fixes.models import keras_models
 from slowtrain.script.lint_rules import keras_names, spots
@@ -27,6 +27,10 @@ PRODUCT_LAYERS = frozenset({"Multiply", "multiply"})  # 0 if a factor is 0
 DEVIATION_FUNCTIONS = frozenset({"std", "reduce_std"})
 VARIANCE_FUNCTIONS = frozenset({"var", "reduce_variance"})
 SQUASHING_ACTIVATIONS = ("softmax", "sigmoid")
+LOGIT_LOSSES = frozenset(
+    "sigmoid_cross_entropy_with_logits softmax_cross_entropy_with_logits sparse_softmax_cross_entropy_with_logits "
+    "weighted_cross_entropy_with_logits".split()
+)
 MIN_HALF_NUMBER = 2.0**-25  # anything smaller is zero in float16
 _HALF = re.compile(r"float16(?<!\wfloat16)\b")
 _DIVIDED = re.compile(r"/(?!=)")
@@ -37,9 +41,9 @@ def find_spots(source: Source) -> Iterable[Spot]:
     for nodes, says, cure, edit in (
         (bare_logarithms(source), "this is the logarithm of a number that may be 0", CLIPPED_LOGARITHM_CURE,
          keras_models.floor_logarithms),
-        (zero_logarithms.find_label_logarithms(source), "a label that is 0, times its logarithm, is NaN",
+        (nonfinite_gradients.find_label_logarithms(source), "a label that is 0, times its logarithm, is NaN",
          ZERO_LABEL_CURE, keras_models.floor_logarithms),
-        (zero_logarithms.find_density_logarithms(source), "far from every center these densities are 0 in float32",
+        (nonfinite_gradients.find_density_logarithms(source), "far from every center these densities are 0 in float32",
          DENSITY_CURE, None),
         (loss_of_logits(source), "this loss takes probabilities, but the last layer returns any number",
          LOGITS_CURE, keras_models.use_logits),
@@ -48,9 +52,9 @@ def find_spots(source: Source) -> Iterable[Spot]:
         (vanishing_constants(source), "this number is 0 in float16", SMALL_NUMBER_CURE, None),
         (flat_spreads(source), "this spread is 0 if all numbers are equal", keras_models.DIVISOR_ADVICE,
          keras_models.floor_tensor_divisors),
-        (root_gradients.find_unbounded_roots(source), "this distance has no finite gradient if both points are equal",
-         ROOT_CURE, None),
-        (root_gradients.find_masked_logarithms(source),
+        (nonfinite_gradients.find_unbounded_roots(source),
+         "this distance has no finite gradient if both points are equal", ROOT_CURE, None),
+        (nonfinite_gradients.find_masked_logarithms(source),
          "tf.where() discards the logarithm of 0, but not its slope: the gradient is NaN", ZERO_LABEL_CURE, None),
     ):  # fmt: skip
         for node in nodes:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Iterator
 
-from slowtrain.causes.startup.slow_startup import graph_loops, unrolled_layers
+from slowtrain.causes.startup.slow_startup import fix, unrolled_layers
 from slowtrain.model import Edit, Effect, Prescription, Spot
 from slowtrain.script.interpreter.domain.call_events import Event
 from slowtrain.script.interpreter.engine.interpreter import file_events
@@ -38,7 +38,7 @@ def find_spots(source: Source) -> Iterable[Spot]:
     for loop, turns in graph_code.unrolled_graph_loops(source, chained=True):
         says = f"the graph gets the ops of each of {turns} iterations of this loop, which are all traced and compiled"
         rolled = "let the graph loop itself: for step in tf.range(n), or tf.while_loop and tf.scan"
-        changed = tuple(graph_loops.loop_in_graph(source, loop.lineno))
+        changed = tuple(fix.loop_in_graph(source, loop.lineno))
         cure = Prescription("edit", Effect.EQUIVALENT, rolled, edits=changed)
         yield spots.node_spot(loop, says, cure)
 

@@ -24,11 +24,11 @@ def short_run_unrolls(source: Source) -> Iterator[tuple[ast.expr, str]]:
     if len(_UNROLL_PATTERN.findall(source.plain)) == 0 or not call_index.index_of(source).called("fit"):
         return
     found = list(_unroll_values(source))
-    turns, steps = _sequence_length(source) if found else None, _total_steps(source) if found else None
-    if turns is None or steps is None or turns <= MIN_SEQUENCE_LENGTH or steps > MAX_STEPS:
+    iterations, steps = _sequence_length(source) if found else None, _total_steps(source) if found else None
+    if iterations is None or steps is None or iterations <= MIN_SEQUENCE_LENGTH or steps > MAX_STEPS:
         return
     for given in found:
-        yield given, f"{turns} time steps are each built and traced separately, for a run of {steps} steps"
+        yield given, f"{iterations} time steps are each built and traced separately, for a run of {steps} steps"
 
 
 def _unroll_values(source: Source) -> Iterator[ast.expr]:

@@ -3,31 +3,37 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from slowtrain.model import Edit
+from slowtrain.causes.transfer.per_step_feed import LIST_NODES, HandFeed, calls_at_line, is_conversion
+from slowtrain.model import Edit, Effect, Prescription
 from slowtrain.script.fixes.loops import moved_statements
 from slowtrain.script.interpreter.engine import queries
+from slowtrain.script.locations.edits import input_edits, recorded_edits
 from slowtrain.script.navigation import call_arguments, call_index, class_members, node_lookup, scope_names
 from slowtrain.script.properties import graph_obstacles
 from slowtrain.script.text import edits, syntax_tree
 from slowtrain.script.text.source_file import Source
+from slowtrain.trace import Trace
 
-CONVERSIONS = ("tensorflow.constant", "tensorflow.convert_to_tensor")
 FLOAT_DTYPE_NAMES = {"tensorflow.float32": "float32", "tensorflow.float64": "float64"}
 NUMBER_DTYPES = {**FLOAT_DTYPE_NAMES, "tensorflow.int32": "int32", "tensorflow.int64": "int64"}
-LIST_NODES = (ast.List, ast.ListComp)
 
 
-def converts_new_list(source: Source, line: int) -> bool:
-    """Whether ``line`` makes a list and converts it: ``tf.constant([rows[i] for i in chosen])``."""
-    given = [
-        node_lookup.argument_value(c, "value", 0)
-        for c in _calls_at_line(source, line)
-        if scope_names.resolved_name(source, c.func) in CONVERSIONS
-    ]
-    return any(isinstance(one, LIST_NODES) for one in given)
+def find_cures(trace: Trace, finding: HandFeed) -> Iterable[Prescription]:
+    if trace.on_jax:
+        ahead = "jax.device_put the next batch before the step that is waited for, or keep the data on the device"
+        yield Prescription("edit", Effect.EXACT, ahead)
+        return
+    once = input_edits.hoist_loop_work(trace, finding.where)
+    arrays = () if once else recorded_edits.all_applicable(trace, finding.where, as_array_once)
+    arrays = arrays or (() if once else recorded_edits.all_applicable(trace, finding.where, as_array_first))
+    if arrays:
+        says = "make an array of the list first: TensorFlow converts lists element by element"
+        yield Prescription("edit", Effect.EXACT, says, edits=arrays)
+    says = "feed from a tf.data.Dataset that ends in .prefetch(tf.data.AUTOTUNE), or convert once before the loop"
+    yield Prescription("edit", Effect.EXACT, says, edits=once)
 
 
 def as_array_first(source: Source, line: int) -> list[Edit]:
@@ -37,15 +43,10 @@ def as_array_first(source: Source, line: int) -> list[Edit]:
     """
     found: list[Edit] = []
     numpy, importing = edits.ensure_import(source, "numpy", "np")
-    for call in _calls_at_line(source, line):
+    for call in calls_at_line(source, line):
         given = node_lookup.argument_value(call, "value", 0)
         dtype = _requested_dtype(source, call)
-        if (
-            scope_names.resolved_name(source, call.func) not in CONVERSIONS
-            or given is None
-            or dtype is None
-            or _may_run_in_graph(source, call)
-        ):
+        if not is_conversion(source, call) or given is None or dtype is None or _may_run_in_graph(source, call):
             continue
         array = f'{numpy}.asarray({edits.node_text(source, given)}, "{dtype}")'
         known = _is_list_of_data(source, given)
@@ -62,7 +63,7 @@ def as_array_once(source: Source, line: int) -> list[Edit]:
 
     Also for ``rows[i].x`` and ``rows[i]["x"]``. ``rows`` has to be made before the loop, and nothing may change it.
     """
-    every = [(c, taken) for c in _calls_at_line(source, line) if (taken := _taken_rows(source, c)) is not None]
+    every = [(c, taken) for c in calls_at_line(source, line) if (taken := _taken_rows(source, c)) is not None]
     if len(every) != 1:
         return []
     call, taken = every[0]
@@ -106,7 +107,7 @@ class _TakenRows:
 def _taken_rows(source: Source, call: ast.Call) -> _TakenRows | None:
     """The rows that ``tf.constant([rows[a:b] for a in starts])`` takes, if it takes nothing else."""
     given = node_lookup.argument_value(call, "value", 0)
-    if scope_names.resolved_name(source, call.func) not in CONVERSIONS or not isinstance(given, ast.ListComp):
+    if not is_conversion(source, call) or not isinstance(given, ast.ListComp):
         return None
     item, parts, over = given.elt, [], given
     while isinstance(item, (ast.Attribute, ast.Subscript)):
@@ -175,7 +176,7 @@ def _is_never_is_changed(source: Source, taken: _TakenRows, loop: ast.stmt) -> b
     names = {*taken.parts, *([rows.attr] if isinstance(rows, ast.Attribute) else [])}
     if class_members.is_stored_outside_init(source, names):
         return False
-    return not any(_is_changed(source, name) for name in names)
+    return not any(_is_list_changed(source, name) for name in names)
 
 
 def _is_only_read(source: Source, node: ast.AST) -> bool:
@@ -185,7 +186,7 @@ def _is_only_read(source: Source, node: ast.AST) -> bool:
     return length or (isinstance(holder, ast.Subscript) and holder.value is node and isinstance(holder.ctx, ast.Load))
 
 
-def _is_changed(source: Source, name: str) -> bool:
+def _is_list_changed(source: Source, name: str) -> bool:
     """Whether anything in the file stores into a list of that name, or changes its length."""
     if name in class_members.extended_names(source) or name in class_members.reduced_names(source):
         return True
@@ -205,10 +206,6 @@ def _requested_dtype(source: Source, call: ast.Call, types: Mapping[str, str] = 
     return types.get(scope_names.resolved_name(source, given)) if given is not None else None
 
 
-def _calls_at_line(source: Source, line: int) -> list[ast.Call]:
-    return [n for n in call_index.nodes_of_kind(source, ast.Call) if isinstance(n, ast.Call) and n.lineno == line]
-
-
 def _is_list_of_data(source: Source, given: ast.expr, depth: int = 4) -> bool | None:
     """Whether it is a list of data; None if the text shows neither."""
     if isinstance(given, LIST_NODES):
@@ -216,12 +213,7 @@ def _is_list_of_data(source: Source, given: ast.expr, depth: int = 4) -> bool | 
         if any(queries.kind_at(source, e) == queries.TENSOR for e in inner):
             return False
         return True if all(queries.kind_at(source, e) in (queries.ARRAY, queries.NUMBER) for e in inner) else None
-    if queries.kind_at(source, given) in (
-        queries.TENSOR,
-        queries.ARRAY,
-        queries.NUMBER,
-        queries.CONSTANT,
-    ):
+    if queries.kind_at(source, given) in (queries.TENSOR, queries.ARRAY, queries.NUMBER, queries.CONSTANT):
         return False
     if not isinstance(given, ast.Name) or not depth:
         return None

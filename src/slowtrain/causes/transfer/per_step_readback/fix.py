@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterable
 
-from slowtrain.model import Edit
-from slowtrain.script.fixes.loops import moved_statements
+from slowtrain.causes.transfer.per_step_readback import LoopReadback, ProfiledReadback
+from slowtrain.model import Edit, Effect, Prescription
+from slowtrain.script.fixes.loops import deferred_readbacks, moved_statements
 from slowtrain.script.interpreter.engine import interpreter
+from slowtrain.script.locations.edits import recorded_edits
 from slowtrain.script.navigation import call_index, node_lookup, scope_names
 from slowtrain.script.properties import graph_obstacles
 from slowtrain.script.text import edits, syntax_tree
 from slowtrain.script.text.source_file import Source, holds_line
+from slowtrain.trace import Trace
 
 NUMBER_TYPES = ("float", "int", "bool")
 # Functions of a row whose result is an index or an element, and NumPy's function with exactly the same result.
@@ -20,9 +24,24 @@ NUMPY_NAMES = {
 }  # fmt: skip
 
 
+def find_cures(trace: Trace, finding: LoopReadback | ProfiledReadback) -> Iterable[Prescription]:
+    where = finding.where
+    whole = recorded_edits.first_applicable(trace, where, read_whole) or recorded_edits.first_applicable(
+        trace, where, read_by_index
+    )
+    if whole:
+        says = "read the whole tensor back at once: .numpy() in front of the loop over it"
+        yield Prescription("edit", Effect.EXACT, says, edits=whole)
+        return
+    deferred = recorded_edits.first_applicable(trace, where, deferred_readbacks.defer_readbacks)
+    # A check that ends the run would see a diverged value up to a hundred steps later.
+    effect = Effect.EQUIVALENT if recorded_edits.touch_word(trace, deferred, "raise") else Effect.EXACT
+    says = "read back every hundredth step, or all values at once at the end of an epoch"
+    yield Prescription("edit", effect, says, edits=deferred)
+    yield Prescription("edit", Effect.EXACT, "gather in a tf.keras.metrics.Mean and read its result()")
+
+
 # -- loops over tensors
-
-
 def read_whole(source: Source, line: int) -> list[Edit]:
     """``for value in losses: float(value)`` around ``line`` over ``losses.numpy()``: one readback for all of them."""
     loops = [n for n in call_index.nodes_of_kind(source, ast.For) if isinstance(n, ast.For) and holds_line(n, line)]
@@ -79,8 +98,6 @@ def _is_only_converted(source: Source, loop: ast.For, target: ast.Name) -> bool:
 
 
 # -- elements of tensors by their index
-
-
 def read_by_index(source: Source, line: int) -> list[Edit]:
     """Reads the tensors of ``int(y[i])`` and ``int(tf.argmax(scores[i]))`` back before the loop around ``line``.
 

@@ -102,12 +102,7 @@ def _finding_of_link(trace: Trace, own: GpuLink) -> SlowLinkFinding:
         f"GB/s{reached_text}), but {own.max_generation}.0 x{own.max_width} ({format_number(own.max_gbps)} GB/s) is "
         f"possible; copies that nothing hides take {format_number(ms)} of each step's "
         f"{format_number(trace.step_ms)} ms",
-        {
-            "link_share": share,
-            "copies_ms": ms,
-            "generation": float(own.generation),
-            "width": float(own.width),
-        },
+        {"link_share": share, "copies_ms": ms, "generation": float(own.generation), "width": float(own.width)},
     )
     return SlowLinkFinding(evidence, share, exposed)
 

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
-from slowtrain.model import Edit
+from slowtrain.causes.transfer.small_copies import PageableCopies, TinyCopies, _evidence_places
+from slowtrain.model import Edit, Effect, Prescription
+from slowtrain.script.locations.edits import recorded_edits
 from slowtrain.script.navigation import call_index, node_lookup, scope_names
 from slowtrain.script.pipelines import chain_edits, dataset_chains, whole_pipelines
 from slowtrain.script.text import edits, syntax_tree
 from slowtrain.script.text.source_file import FUNCTION_NODES, Source
+from slowtrain.trace import Trace
 
 PREFETCH_NAME = "prefetch_to_device"
 DEVICE = "/GPU:0"
@@ -25,6 +28,31 @@ OBSTACLE_WORDS = (
 )
 ITERATING_FUNCTIONS = ("enumerate", "iter")
 MAX_READER_DEPTH = 4  # names and functions between the data set and the loop
+PREFETCH_TO_DEVICE = (
+    'end the data set in .apply(tf.data.experimental.prefetch_to_device("/GPU:0")): it copies while the step runs'
+)
+DATASET_OF_ARRAYS = (
+    'make a tf.data.Dataset of the arrays, and end it in prefetch_to_device("/GPU:0"): it copies while the step runs'
+)
+PREFETCH_IN_FIT = (
+    "end the data set in prefetch_to_device: it copies while the step runs. Such a data set does not know its length: "
+    "repeat() it and give fit steps_per_epoch, or Keras counts a step too many in each epoch"
+)
+MAP_BEFORE_BATCH = (
+    "put a map directly in front of .batch(n): TensorFlow makes one operation of both (MapAndBatch), whose batches "
+    "are in locked memory; those of batch alone, of cache and of arrays are not"
+)
+
+
+def find_cures(trace: Trace, finding: TinyCopies | PageableCopies) -> Iterable[Prescription]:
+    if isinstance(finding, TinyCopies):
+        yield Prescription("edit", Effect.EXACT, "stack inputs of one type into one tensor before they cross")
+    elif trace.on_jax:
+        yield Prescription("edit", Effect.EXACT, "jax.device_put the next batch while the step before it runs")
+    else:
+        yield _prefetch_cure(trace)
+        if not _maps_into_batches(trace):
+            yield Prescription("advice", Effect.EXACT, MAP_BEFORE_BATCH)
 
 
 def prefetch_to_device(source: Source, line: int) -> list[Edit]:
@@ -137,3 +165,19 @@ def _is_iterated_or_fitted(source: Source, node: ast.expr) -> bool:
     named = isinstance(holder, ast.keyword) and holder.arg == "x"
     call = above.get(holder) if named and holder is not None else holder
     return isinstance(call, ast.Call) and node_lookup.called_name(call) == "fit" and (named or call.args[:1] == [node])
+
+
+def _prefetch_cure(trace: Trace) -> Prescription:
+    """Copies of the data set while the step runs, with the edit if the script shows that nothing else reads it."""
+    fits = [e for e in trace.events_of("loop") if e.name == "fit"]
+    if any((e.data.get("data") or {}).get("type") == "numpy.ndarray" for e in fits):
+        return Prescription("advice", Effect.EXACT, DATASET_OF_ARRAYS)
+    changed = recorded_edits.first_applicable(trace, _evidence_places(trace), prefetch_to_device)
+    if not changed and trace.steps.source == "fit":
+        return Prescription("advice", Effect.EXACT, PREFETCH_IN_FIT)
+    return Prescription("edit", Effect.EXACT, PREFETCH_TO_DEVICE, edits=changed)
+
+
+def _maps_into_batches(trace: Trace) -> bool:
+    """Whether the pipeline makes batches in locked memory, even if a later stage copies them elsewhere."""
+    return trace.pipeline is not None and any(node.family == "MapAndBatch" for node in trace.pipeline.nodes)

@@ -19,8 +19,8 @@ MAX_COLUMN_AXES = 2  # of a batch: the bytes of pictures or of texts' vectors co
 def find_datasets_of_columns(source: Source) -> Iterator[tuple[ast.Call, int]]:
     """Calls that make such a data set or give ``fit`` such arrays, each with the number of tensors of a batch."""
     seen: set[ast.AST] = set()
-    for node, held, batched in _training_data(source):
-        count = _minimum_columns(held, batched)
+    for node, value, batched in _training_data(source):
+        count = _minimum_columns(value, batched)
         if count >= MIN_COLUMNS and node not in seen and isinstance(node, ast.Call):
             seen.add(node)
             yield node, count
@@ -36,16 +36,20 @@ def _training_data(source: Source) -> Iterator[tuple[ast.AST, Value, bool]]:
             yield event.node, event.given.get("x", 0), True
 
 
-def _minimum_columns(held: Value, batched: bool) -> int:
+def _minimum_columns(held_value: Value, batched: bool) -> int:
     """The least number of columns; 0 if it is no mapping or list of columns."""
-    if held.kind in ("tuple", "list") and None not in held.items and any(v.kind == "dict" for v in held.items.values()):
-        return max(_minimum_columns(one, batched) for one in held.items.values())
-    if held.kind not in ("dict", "list") or not held.items:
+    if (
+        held_value.kind in ("tuple", "list")
+        and None not in held_value.items
+        and any(v.kind == "dict" for v in held_value.items.values())
+    ):
+        return max(_minimum_columns(one, batched) for one in held_value.items.values())
+    if held_value.kind not in ("dict", "list") or not held_value.items:
         return 0
-    inside = list(held.items.values())
+    inside = list(held_value.items.values())
     if any(
         one.kind not in ("array", "tensor", "unknown") or len(one.shape or ()) > MAX_COLUMN_AXES + batched
         for one in inside
     ):
         return 0
-    return (operators.minimum_length(held) or 0) if None in held.items else len(held.items)
+    return (operators.minimum_length(held_value) or 0) if None in held_value.items else len(held_value.items)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from slowtrain.causes.transfer.wide_input import model_cast, widening_maps
+from slowtrain.causes.transfer.wide_input import fix, wide_numbers
 from slowtrain.causes.transfer.wide_input.fix import AS_FLOAT32, ASTYPE_CALL, IN_MODEL, wide_arrays
 from slowtrain.model import Effect, Prescription, Spot
 from slowtrain.script.lint_rules import spots
@@ -19,8 +19,8 @@ def find_spots(source: Source) -> Iterable[Spot]:
         cure = Prescription("edit", Effect.EQUIVALENT, AS_FLOAT32, edits=made)
         says = "this array is float64: each batch takes twice the bytes that the model's float32 needs"
         yield spots.node_spot(array, says, cure)
-    for call in widening_maps.find_widening_maps(source):
-        made = tuple(model_cast.cast_in_model(source, edits.node_end(call.func)[0]))
+    for call in wide_numbers.find_widening_maps(source):
+        made = tuple(fix.cast_in_model(source, edits.node_end(call.func)[0]))
         cure = Prescription("edit", Effect.EQUIVALENT, IN_MODEL, edits=made)
         says = "this map only casts bytes to floats: from here on each batch takes four times the bytes"
         yield spots.operation_spot(call, says, cure)

@@ -16,11 +16,6 @@ MIN_LOOP_TURNS = 5  # fewer turns do not count as a loop of steps
 # Updates of variables with explicit gradients, without a tape.
 SCATTER_UPDATES = frozenset({".scatter_sub", ".scatter_add", ".scatter_nd_sub", ".scatter_nd_add"})
 UPDATE_CALLS = frozenset({".apply_gradients", ".minimize", ".train_on_batch"}) | SCATTER_UPDATES
-STEP_WORDS = (
-    "GradientTape",
-    "train_on_batch",
-    *sorted(name[1:] for name in SCATTER_UPDATES),
-)  # a file with steps contains one
 ASSIGN_CALLS = frozenset(
     {".apply", ".assign", ".assign_sub", ".assign_add"}
 )  # updates, if a tape is in the same function

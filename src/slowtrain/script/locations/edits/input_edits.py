@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,51 +16,16 @@ from slowtrain.script.locations.recorded_sources import handmade_input, recorded
 from slowtrain.script.navigation import node_lookup
 from slowtrain.script.text.source_file import FUNCTION_NODES, Source
 from slowtrain.trace import Trace
-from slowtrain.trace.signals.input_feed import free_host_bytes
+from slowtrain.trace.signals.input_feed import MAX_FREE_MEMORY_SHARE, MIN_SAMPLE_CALLS, free_host_bytes
 
 MAX_DEVICE_COPY_BYTES = 2**30  # for all conversions together. Any accelerator has that much to spare.
 MAX_COMPRESSION_RATIO = 20.0  # gzip reaches less on measured numbers
-LOCAL_FILE_SYSTEMS = frozenset("ext2 ext3 ext4 xfs btrfs zfs f2fs overlay".split())  # network file systems are slow
-MAX_FREE_MEMORY_SHARE = 0.5  # of the memory that was free throughout the run. Other data may grow into the rest.
-
-
-@dataclass(frozen=True)
-class StorageRoom:
-    """The free bytes in memory, or on the disk of the working folder, that may keep results."""
-
-    free_bytes: float
-    on_disk: bool
-
-    @property
-    def numbers(self) -> dict[str, float]:
-        return {"free_bytes": self.free_bytes, "on_disk": float(self.on_disk)}
-
-    @property
-    def where(self) -> str:
-        return " on the disk" if self.on_disk else ""
-
-
-def storage_room(trace: Trace, size: float) -> StorageRoom | None:
-    """Return where ``size`` bytes fit and leave as many bytes free; None if they do not fit or it is unknown."""
-    free, folder = free_host_bytes(trace), trace.fact("machine", "working_folder") or {}
-    if free is None or size <= MAX_FREE_MEMORY_SHARE * free:
-        return StorageRoom(free, False) if free is not None else None
-    left = float(folder.get("free_bytes") or 0) if folder.get("filesystem") in LOCAL_FILE_SYSTEMS else 0.0
-    return StorageRoom(left, True) if size <= MAX_FREE_MEMORY_SHARE * left else None
 
 
 def mapped_function_line(node: Node | None) -> int | None:
     """Return the first line of the function of a ``map``."""
     function: dict[str, Any] = (node.written.detail.get("function") or {}) if node and node.written else {}
     return int(function["line"]) if function.get("line") else None
-
-
-def rebuilding_loops(trace: Trace, node: Node) -> tuple[Place, ...]:
-    """Return the loop that rebuilds ``node`` in each iteration, if it calls the function that builds the node."""
-    place = node.written.place if node.written is not None else None
-    text = recorded_source(trace, place.file) if place is not None else None
-    line = text.loop_at_line(place.line)[1] if text is not None and place is not None else None
-    return (Place(place.file, line),) if place is not None and line not in (None, place.line) else ()
 
 
 def fits_in_memory(trace: Trace, node: Node | None, times: float = 1.0) -> bool:
@@ -181,7 +145,6 @@ WORKERS_TEXT = (
     f"let {background_batches.WORKER_COUNT} worker threads make the batches of the PyDataset, beside one another"
 )
 Fix = Callable[[Source, int], Sequence[Edit]]
-MIN_SAMPLE_CALLS = 8.0  # calls per batch. The generator yields single samples.
 
 
 def python_input_fixes(calls: float, kind: str) -> Iterator[tuple[Effect, str, Fix]]:

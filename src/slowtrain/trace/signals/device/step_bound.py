@@ -10,6 +10,7 @@ from collections.abc import Mapping
 
 from slowtrain.columns.device import Device
 from slowtrain.model import Category, Place, VerdictKind
+from slowtrain.profile import framework_names
 from slowtrain.trace import Trace
 from slowtrain.trace.signals.device import tensor_cores
 from slowtrain.trace.signals.device.op_work import executor_overhead_ms
@@ -42,6 +43,7 @@ STEP_IN_CALL_MS = 0.5
 MIN_XLA_KERNEL_SHARE = 0.1  # of the kernels named by XLA; its programs also contain library kernels
 # Share of the first step: a convolutional model of 864 ops took 11.7 s, others of its size 5.5 s. One pair: wide range.
 XLA_COMPILE_SHARE, COMPILE_SPREAD = 0.5, (0.3, 1.3)
+KERAS_SOURCES = ("fit", "train_on_batch")
 MIN_SLOW_INPUT_SHARE = 0.1  # of a step spent waiting for input; with less, input does not limit the speed
 
 
@@ -146,3 +148,9 @@ def user_step_function(trace: Trace) -> Place | None:
         if event.data.get("training") and not event.data.get("keras") and isinstance(file, str) and line:
             return Place(file, int(line))
     return None
+
+
+def is_keras_step(trace: Trace) -> bool:
+    """Whether Keras makes the step's function, so that its ``compile`` decides about XLA."""
+    source = trace.steps.source
+    return source in KERAS_SOURCES or any(name in source for name in framework_names.KERAS_FUNCTIONS)
