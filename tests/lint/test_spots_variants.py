@@ -269,7 +269,7 @@ QUIET = {
             "x = np.zeros((4096, 3))\nfeed = tf.data.Dataset.from_tensor_slices(x).take(1000).repeat().batch(8)\n"
             "test = tf.data.Dataset.from_tensor_slices(x).batch(32)\nfor n, a in enumerate(feed):\n"
             "    model.train_on_batch(a, a)\n    if n % 10 == 0:\n        for v in test:\n            score(v)\n"
-        ),
+        )
     ],
     "host/garbage-collection": [
         TIDY + "    yield\n    gc.collect()\nwith tidy():\n    for x in ds:\n    " + TRAIN,

@@ -130,21 +130,13 @@ MADE: dict[str, tuple[Found, str, list[tuple[str, str]]]] = {
             ),
         ],
     ),
-    "newest rows": (
-        newest_rows.keep_newest_rows,
-        QUEUE,
-        [("keys], axis=0)", "keys], axis=0)[-queue.shape[0]:]")],
-    ),
+    "newest rows": (newest_rows.keep_newest_rows, QUEUE, [("keys], axis=0)", "keys], axis=0)[-queue.shape[0]:]")]),
     "newest rows in front": (
         newest_rows.keep_newest_rows,
         QUEUE.replace("[queue, keys]", "[keys, queue]"),
         [("queue], axis=0)", "queue], axis=0)[:queue.shape[0]]")],
     ),
-    "validation counted in samples": (
-        validation,
-        STEPS,
-        [("len(data.val[0])", "len(data.val[0]) // BATCH")],
-    ),
+    "validation counted in samples": (validation, STEPS, [("len(data.val[0])", "len(data.val[0]) // BATCH")]),
 }
 
 # Forms that look alike, of which no edit is sure.

@@ -286,11 +286,7 @@ FLOWS = {
         ["range", "batch"],
         True,
     ),
-    "of two callers": (
-        "def prepare(ds):\n    return ds.batch(3)  #@\nprepare(a)\nprepare(b)\n",
-        ["batch"],
-        False,
-    ),
+    "of two callers": ("def prepare(ds):\n    return ds.batch(3)  #@\nprepare(a)\nprepare(b)\n", ["batch"], False),
     "in a loop of its own": (
         "ds = tf.data.Dataset.range(9)\nfor f in fs:\n    ds = ds.map(f)  #@\n",
         ["range", "map"],

@@ -195,10 +195,7 @@ ROWS = {
         "for k in range(7):\n    yield [k, 0.1, 2], k",
         "output_signature=(tf.TensorSpec((3,), tf.float32), tf.TensorSpec((), tf.int64))",
     ),
-    "texts": (
-        "for k in range(7):\n    yield str(k), k > 3",
-        "(tf.string, tf.bool), ((), ())",
-    ),
+    "texts": ("for k in range(7):\n    yield str(k), k > 3", "(tf.string, tf.bool), ((), ())"),
     "one part": (
         "for k in range(7):\n    yield np.full((2, 2), k / 3)",
         "output_signature=tf.TensorSpec((2, 2), tf.float16)",

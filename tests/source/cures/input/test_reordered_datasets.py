@@ -186,10 +186,7 @@ SHUFFLED = {
         "ds = (d\n      .map(load)  # slow\n      .shuffle(9, reshuffle_each_iteration=True)  #@\n      .batch(8))\n",
         "ds = (d\n      .shuffle(9, reshuffle_each_iteration=True)  # slow\n      .map(load)  #@\n      .batch(8))\n",
     ),
-    "behind a repeat": (
-        "ds = d.map(load).repeat().shuffle(9)  #@\n",
-        "ds = d.repeat().shuffle(9).map(load)  #@\n",
-    ),
+    "behind a repeat": ("ds = d.map(load).repeat().shuffle(9)  #@\n", "ds = d.repeat().shuffle(9).map(load)  #@\n"),
     "only a batch in front": ("ds = d.batch(8).shuffle(9)  #@\n", None),
     "a cache in front": ("ds = d.map(load).cache().shuffle(9)  #@\n", None),
     "a filter in front": ("ds = d.map(load).filter(f).shuffle(9)  #@\n", None),
