@@ -208,7 +208,7 @@ print(json.dumps({
 """
 
 
-def test_a_block_without_tensorflow(tmp_path: Path) -> None:
+def test_a_block_without_tensorflow_and_its_report_in_a_frame_of_its_own(tmp_path: Path) -> None:
     first, twice, last = lines(tmp_path, "import slowtrain.errors\n" + SMALL)
     assert first == {"active": True}
     assert "already being recorded" in str(twice["twice"])
@@ -219,10 +219,7 @@ def test_a_block_without_tensorflow(tmp_path: Path) -> None:
     assert launch["end_ns"] > launch["start_ns"]
     assert last["alerts"] == []
     assert "INSUFFICIENT" in str(last["text"])
-
-
-def test_a_notebook_shows_the_report_in_a_frame_of_its_own(tmp_path: Path) -> None:
-    html = str(lines(tmp_path, "import slowtrain.errors\n" + SMALL)[-1]["html"])
+    html = str(last["html"])
     assert html.startswith("<iframe srcdoc=")
     assert 'sandbox="allow-scripts"' in html
     inside = html[html.index('srcdoc="') + 8 : html.index('" sandbox')]

@@ -7,25 +7,27 @@ from collections.abc import Callable, Sequence
 from slowtrain.model import Edit
 from slowtrain.script.text import edits, source_file
 
+EditCase = tuple[str, str | None]
 MakeEdits = Callable[[source_file.Source, int], Sequence[Edit]]
 
 
-def edit_cases(text: str) -> dict[str, tuple[str, str | None]]:
+def edit_cases(text: str, head: str = "") -> dict[str, EditCase]:
     """Name -> the script before and after, from a full diff per case below a line ``== name``.
 
     After is None where no line is marked: nothing may be edited. The line that a run named has the comment HERE.
+    ``head`` begins each script.
     """
-    cases: dict[str, tuple[str, str | None]] = {}
+    cases: dict[str, EditCase] = {}
     for case in text.split("\n== ")[1:]:
         name, *rows = case.rstrip("\n").split("\n")
         before = "".join(f"{row[1:]}\n" for row in rows if not row.startswith("+"))
         after = "".join(f"{row[1:]}\n" for row in rows if not row.startswith("-"))
         assert name not in cases
-        cases[name] = before, after if after != before else None
+        cases[name] = head + before, head + after if after != before else None
     return cases
 
 
-def assert_edit(case: tuple[str, str | None], make_edits: MakeEdits) -> None:
+def assert_edit(case: EditCase, make_edits: MakeEdits) -> None:
     """The edits make the script after, or there are none; Windows line ends stay."""
     for end in ("\n", "\r\n"):
         before, after = (None if one is None else one.replace("\n", end) for one in case)

@@ -34,13 +34,6 @@ CASES = edit_cases('''
      def on_train_batch_end(self, batch, logs=None):
          if logs["loss"] > 10:
              self.model.stop_training = True
-== rarer_hook 4
- class Watch(keras.callbacks.Callback):
-     def on_train_batch_end(self, batch, logs=None):
-         self.change()
-
-     def change(self):
-         self.model.optimizer.learning_rate.assign(0.1)
 == rarer_hook 5
  class Watch(keras.callbacks.Callback):
      def on_train_batch_end(self, batch, logs=None):
@@ -54,15 +47,6 @@ CASES = edit_cases('''
 +        if batch % 100:
 +            return
          self.book.note(step=self.step, loss=logs["loss"])
-== rarer_hook 9: what it has counted decides
- class Watch(keras.callbacks.Callback):
-     def on_train_batch_end(self, batch, logs=None):
-         self.step += 1
-         self.write()
-
-     def write(self):
-         if self.step > 9:
-             save()
 == rarer_hook 10: it counts nothing else
  class Watch(keras.callbacks.Callback):
      def on_train_batch_end(self, batch, logs=None):
@@ -86,8 +70,6 @@ CASES = edit_cases('''
 == lighter:TensorBoard 1
 -cb = keras.callbacks.TensorBoard("logs", histogram_freq=1, write_graph=True, write_images=True, update_freq="batch")
 +cb = keras.callbacks.TensorBoard("logs", histogram_freq=0, write_graph=False, write_images=False, update_freq="epoch")
-== lighter:TensorBoard 2
- cb = keras.callbacks.TensorBoard("logs")
 == lighter:ModelCheckpoint 1
  cb = tf.keras.callbacks.ModelCheckpoint(
      "weights.keras",  # kept

@@ -8,20 +8,6 @@ from slowtrain.causes.host.eager_step import eager_switches
 from tests.source.cures.edit_cases import assert_edit, edit_cases
 
 CASES = edit_cases("""
-== without_eager_compile 1
- from tensorflow import keras
--model.compile(optimizer='adam', loss='mae', metrics=['mse'], run_eagerly=True)  # HERE
-+model.compile(optimizer='adam', loss='mae', metrics=['mse'])  # HERE
-== without_eager_compile 2
- model.compile(
--    optimizer='adam',
--    run_eagerly=True,  # for debugging  HERE
-+    optimizer='adam',  # for debugging  HERE
-     loss='mae',
- )
-== without_eager_compile 3
--model.compile("adam", "mse", run_eagerly=DEBUG)  # HERE
-+model.compile("adam", "mse")  # HERE
 == without_eager_compile 4
  model.compile("adam", "mse", run_eagerly=len(sys.argv) > 1)  # HERE
 == without_eager_compile 5
@@ -36,15 +22,6 @@ CASES = edit_cases("""
  model = Cell()
 -model.compile("adam", "mse", run_eagerly=True)  # HERE
 +model.compile("adam", "mse")  # HERE
-== without_eager_compile 6
- import tensorflow as tf
- class Net(tf.keras.Model):
-     def call(self, x):
-         if x.numpy().max() > 1:
-             x = x / 255.0
-         return self.dense(x)
- model = Net()
- model.compile("adam", "mse", run_eagerly=True)  # HERE
 == without_eager_compile 7
  import numpy as np
  def loss(y_true, y_pred):
@@ -58,10 +35,6 @@ CASES = edit_cases("""
          return self.dense(tf.reshape(x, (n * 2, m // 2)))
  model = Net()
  model.compile("adam", "mse", run_eagerly=True)  # HERE
-== without_eager_switch 1
- import tensorflow as tf
--tf.config.run_functions_eagerly(True)
-+tf.config.run_functions_eagerly(False)
 == without_eager_switch 2
  import tensorflow as tf
 -tf.config.experimental_run_functions_eagerly(run_eagerly=True)

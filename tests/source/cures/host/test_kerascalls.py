@@ -8,15 +8,6 @@ from slowtrain.script.fixes.models import keras_calls
 from tests.source.cures.edit_cases import assert_edit, edit_cases
 
 CASES = edit_cases("""
-== run_several_steps_per_call 1
--model.compile("adam", "mse")  # HERE
-+model.compile("adam", "mse", steps_per_execution=50)  # HERE
-== run_several_steps_per_call 2
- model.compile(
-     optimizer="adam",
--    loss="mse",  # HERE
-+    loss="mse", steps_per_execution=50,  # HERE
- )
 == run_several_steps_per_call 3
  class Seen(keras.callbacks.Callback):
      def on_train_batch_end(self, batch, logs=None):
@@ -29,9 +20,6 @@ CASES = edit_cases("""
 +model.compile("adam", "mse", steps_per_execution=50)  # HERE
 == run_several_steps_per_call 6
  model.compile(**options)  # HERE
-== run_several_steps_per_call 7
- model.compile("adam", "mse")  # HERE
- saver = ModelCheckpoint("best.keras", save_freq=100)
 == run_several_steps_per_call 8
  model.compile("adam", "mse")  # HERE
  model.fit(ds.repeat(), steps_per_epoch=STEPS)
@@ -42,11 +30,6 @@ CASES = edit_cases("""
 == run_several_steps_per_call 10
  model.compile("adam", "mse")  # HERE
  model.fit(ds.repeat(), **options(steps_per_epoch=n))
-== disable_xla 1
--model.compile("adam", "mse", jit_compile=True)  # HERE
-+model.compile("adam", "mse", jit_compile=False)  # HERE
-== disable_xla 2
- model.compile("adam", "mse", jit_compile=FAST)  # HERE
 == disable_unroll 1
 -layer = keras.layers.LSTM(24, unroll=True, return_sequences=True)  # HERE
 +layer = keras.layers.LSTM(24, return_sequences=True)  # HERE
@@ -57,13 +40,6 @@ CASES = edit_cases("""
  model = forecaster(24)
 == disable_unroll 2
  layer = keras.layers.LSTM(24, unroll=UNROLL)  # HERE
-== use_predict_on_batch 1
- for x in rows:
--    scores = model.predict(x[None], verbose=0)[0]  # HERE
-+    scores = model.predict_on_batch(x[None])[0]  # HERE
-== use_predict_on_batch 2
--p = self.model.predict(x=state, batch_size=1)  # HERE
-+p = self.model.predict_on_batch(x=state)  # HERE
 == use_predict_on_batch 3
  p = model.predict(ds.batch(3).take(1), verbose=0)  # HERE
 == use_predict_on_batch 4
@@ -74,27 +50,14 @@ CASES = edit_cases("""
  p = model.predict(x, steps=1)  # HERE
 == use_predict_on_batch 6
  p = model.predict(a) + model.predict(b)  # HERE
-== use_train_on_batch 1
- for x, y in chunks:
--    model.fit(x, y, epochs=1, verbose=0)  # HERE
-+    model.train_on_batch(x, y)  # HERE
 == use_train_on_batch 2
  for x, y in chunks:
      h = model.fit(x, y, epochs=1, verbose=0)  # HERE
 == use_train_on_batch 3
  model.fit(x, y, epochs=2)  # HERE
-== use_train_on_batch 4
- model.fit(x, y, callbacks=[c])  # HERE
-== use_train_on_batch 5
- model.fit(ds)  # HERE
 == use_train_on_batch 6
 -model.fit(x=a, y=b, batch_size=len(a), shuffle=False)  # HERE
 +model.train_on_batch(x=a, y=b)  # HERE
-== count_steps_in_batches 1
- BATCH = 32
- ds = Dataset.from_tensor_slices(x).repeat().batch(BATCH)
--model.fit(ds, steps_per_epoch=len(x), epochs=2)  # HERE
-+model.fit(ds, steps_per_epoch=len(x) // BATCH, epochs=2)  # HERE
 == count_steps_in_batches 2
  def gen(b=64):
      while True:
@@ -102,13 +65,6 @@ CASES = edit_cases("""
              yield x[k:k + b], y[k:k + b]
 -model.fit(gen(), steps_per_epoch=x.shape[0])  # HERE
 +model.fit(gen(), steps_per_epoch=x.shape[0] // 64)  # HERE
-== count_steps_in_batches 3
- def gen(b=64):
-     while True:
-         for k in range(0, 6400, b):
-             yield x[k:k + b], y[k:k + b]
--model.fit(gen(16), steps_per_epoch=6400)  # HERE
-+model.fit(gen(16), steps_per_epoch=6400 // 16)  # HERE
 == count_steps_in_batches 4
  model.fit(load(), steps_per_epoch=6400)  # HERE
 == count_steps_in_batches 5
@@ -140,13 +96,6 @@ CASES = edit_cases("""
 == remove_repeat 1
 -ds = ds.shuffle(100).repeat(EPOCHS).batch(4)  # HERE
 +ds = ds.shuffle(100).batch(4)  # HERE
-== remove_repeat 2
- ds = (
--    ds.shuffle(100)
--    .repeat(EPOCHS)  # HERE
-+    ds.shuffle(100)  # HERE
-     .batch(4)
- )
 == remove_repeat 3
  ds = ds.repeat()  # HERE
 """)

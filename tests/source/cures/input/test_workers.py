@@ -51,7 +51,6 @@ def _edited(text: str, edit: Callable[[Source, int], list[Edit]] = worker_thread
 TOLD = {
     "its own arguments handed on": ("super().__init__(**kwargs)", "super().__init__(workers=4, **kwargs)"),
     "none handed on": ("super().__init__()", "super().__init__(workers=4)"),
-    "by the old way of writing": ("super(Batches, self).__init__()", "super(Batches, self).__init__(workers=4)"),
     "nothing called": ("pass", "super().__init__(workers=4)\n        pass"),
 }
 
@@ -68,12 +67,10 @@ def test_a_class_without_a_constructor_is_told_where_it_is_made() -> None:
 
 
 ALONE = {
-    "a count that goes on": "self.n += 1  #@\n        return smooth(self.rows[index])",
     "a file that goes on": "return smooth(self.file.read(index))  #@",
     "what it made, kept": "self.rows.append(smooth(self.rows[index]))  #@\n        return self.rows[-1]",
     "its array filled": "self.rows[index] = 1  #@\n        return self.rows[index]",
     "a global": "global n  #@\n        n = index\n        return self.rows[n]",
-    "a model asked": "return model.predict(self.rows[index])  #@",
 }
 
 
@@ -96,7 +93,7 @@ def test_workers_that_are_there_stay() -> None:
     assert _edited(text) is None
 
 
-@pytest.mark.parametrize(("kind", "helped"), [("work", True), ("once", True), ("samples", True), ("loop", False)])
+@pytest.mark.parametrize(("kind", "helped"), [("once", True), ("loop", False)])
 def test_threads_are_no_cure_of_a_loop_in_bytecode(kind: str, helped: bool) -> None:
     """It holds the interpreter's lock: what one of them does the others wait for."""
     assert (
