@@ -12,8 +12,10 @@ from slowtrain.script.fixes.input import dataset_edits, file_readers
 from slowtrain.script.pipelines import dataset_chains
 from slowtrain.script.text import edits
 from slowtrain.script.text.source_file import Source, parse_source
+from tests.source.cures.edit_cases import EditCase, assert_edit, edit_cases
 
 HEAD = "import tensorflow as tf\n"
+LOAD = "def load(n):\n    return tf.io.read_file(n)\ndef show(n):\n    return n\n"
 
 
 def _line(text: str) -> int:
@@ -38,80 +40,61 @@ def _check(before: str, after: str | None, edit: Callable[[Source, int], Sequenc
     assert _edited(before, edit) == after
 
 
-PREFETCHED = {
-    "a constant of its own": (
-        "import tensorflow as tf\nAUTO = tf.data.experimental.AUTOTUNE\nds = tf.data.Dataset.range(9).batch(3)  #@\n",
-        (
-            "import tensorflow as tf\nAUTO = tf.data.experimental.AUTOTUNE\n"
-            "ds = tf.data.Dataset.range(9).batch(3).prefetch(AUTO)  #@\n"
-        ),
-    ),
-    "line by line in a chain": (
-        """\
-        import tensorflow as tf
-        ds = (
-            tf.data.Dataset.range(9)  # all
-            .shuffle(9)
-            .batch(3)  #@ last
-        )
-        """,
-        """\
-        import tensorflow as tf
-        ds = (
-            tf.data.Dataset.range(9)  # all
-            .shuffle(9)
-            .batch(3)
-            .prefetch(tf.data.AUTOTUNE)  #@ last
-        )
-        """,
-    ),
-    "backslashes": (
-        "import tensorflow as tf\nds = tf.data.Dataset.range(9) \\\n    .batch(  #@\n3)\n",
-        "import tensorflow as tf\nds = tf.data.Dataset.range(9) \\\n    .batch(  #@\n3).prefetch(tf.data.AUTOTUNE)\n",
-    ),
-    "before what is no operation": (
-        "import tensorflow as tf\nit = tf.data.Dataset.range(9).batch(3).as_numpy_iterator()  #@\n",
-        (
-            "import tensorflow as tf\n"
-            "it = tf.data.Dataset.range(9).batch(3).prefetch(tf.data.AUTOTUNE).as_numpy_iterator()  #@\n"
-        ),
-    ),
-    "tuning switched off": (
-        (
-            "import tensorflow as tf\no = tf.data.Options()\no.autotune.enabled = False\n"
-            "ds = tf.data.Dataset.range(9).with_options(o).batch(3)  #@\n"
-        ),
-        (
-            "import tensorflow as tf\no = tf.data.Options()\no.autotune.enabled = False\n"
-            "ds = tf.data.Dataset.range(9).with_options(o).batch(3).prefetch(2)  #@\n"
-        ),
-    ),
-    "both of a zip": (
-        (
-            "import tensorflow as tf\na = tf.data.Dataset.range(9)\n"
-            "ds = tf.data.Dataset.zip((a.batch(3), a.batch(3)))  #@\n"
-        ),
-        (
-            "import tensorflow as tf\na = tf.data.Dataset.range(9)\n"
-            "ds = tf.data.Dataset.zip((a.batch(3), a.batch(3))).prefetch(tf.data.AUTOTUNE)  #@\n"
-        ),
-    ),
-    "there already": ("import tensorflow as tf\nds = tf.data.Dataset.range(9).batch(3).prefetch(1)  #@\n", None),
-    "there on the next line": (
-        "import tensorflow as tf\nds = tf.data.Dataset.range(9).batch(3)  #@\nds = ds.prefetch(1)\n",
-        None,
-    ),
-    "two chains in a line": (
-        "import tensorflow as tf\nb = tf.data.Dataset.range(9)\nb, c = b.take(3).batch(3), b.skip(3).batch(3)  #@\n",
-        None,
-    ),
-    "threads, no data set": ("found = pool.map(work, range(9))  #@\n", None),
-}
+PREFETCHED = edit_cases(r"""
+== a constant of its own
+ import tensorflow as tf
+ AUTO = tf.data.experimental.AUTOTUNE
+-ds = tf.data.Dataset.range(9).batch(3)  # HERE
++ds = tf.data.Dataset.range(9).batch(3).prefetch(AUTO)  # HERE
+== line by line in a chain
+ import tensorflow as tf
+ ds = (
+     tf.data.Dataset.range(9)  # all
+     .shuffle(9)
+-    .batch(3)  # HERE last
++    .batch(3)
++    .prefetch(tf.data.AUTOTUNE)  # HERE last
+ )
+== backslashes
+ import tensorflow as tf
+ ds = tf.data.Dataset.range(9) \
+     .batch(  # HERE
+-3)
++3).prefetch(tf.data.AUTOTUNE)
+== before what is no operation
+ import tensorflow as tf
+-it = tf.data.Dataset.range(9).batch(3).as_numpy_iterator()  # HERE
++it = tf.data.Dataset.range(9).batch(3).prefetch(tf.data.AUTOTUNE).as_numpy_iterator()  # HERE
+== tuning switched off
+ import tensorflow as tf
+ o = tf.data.Options()
+ o.autotune.enabled = False
+-ds = tf.data.Dataset.range(9).with_options(o).batch(3)  # HERE
++ds = tf.data.Dataset.range(9).with_options(o).batch(3).prefetch(2)  # HERE
+== both of a zip
+ import tensorflow as tf
+ a = tf.data.Dataset.range(9)
+-ds = tf.data.Dataset.zip((a.batch(3), a.batch(3)))  # HERE
++ds = tf.data.Dataset.zip((a.batch(3), a.batch(3))).prefetch(tf.data.AUTOTUNE)  # HERE
+== there already
+ import tensorflow as tf
+ ds = tf.data.Dataset.range(9).batch(3).prefetch(1)  # HERE
+== there on the next line
+ import tensorflow as tf
+ ds = tf.data.Dataset.range(9).batch(3)  # HERE
+ ds = ds.prefetch(1)
+== two chains in a line
+ import tensorflow as tf
+ b = tf.data.Dataset.range(9)
+ b, c = b.take(3).batch(3), b.skip(3).batch(3)  # HERE
+== threads, no data set
+ found = pool.map(work, range(9))  # HERE
+""")
 
 
-@pytest.mark.parametrize(("before", "after"), PREFETCHED.values(), ids=PREFETCHED)
-def test_a_pipeline_ends_in_a_prefetch(before: str, after: str | None) -> None:
-    _check(before, after, dataset_edits.add_prefetch)
+@pytest.mark.parametrize("case", PREFETCHED.values(), ids=PREFETCHED)
+def test_a_pipeline_ends_in_a_prefetch(case: EditCase) -> None:
+    assert_edit(case, dataset_edits.add_prefetch)
 
 
 PARALLEL = {
@@ -248,41 +231,28 @@ def test_a_pipeline_is_followed_to_its_source(text: str, names: list[str], whole
     assert flow.whole is whole
 
 
-MOVED = {
-    "line by line": (
-        """
-        ds = tf.data.Dataset.from_tensor_slices(names)
-        ds = ds.cache()
-        ds = ds.map(load)  #@
-        ds = ds.shuffle(64)
-        """,
-        """
-        ds = tf.data.Dataset.from_tensor_slices(names)
-        ds = ds.map(load).cache()  #@
-        ds = ds.shuffle(64)
-        """,
-    ),
-    "in a chain": (
-        "ds = tf.data.Dataset.from_tensor_slices(n).shuffle(9).cache().map(load).batch(8)  #@\n",
-        "ds = tf.data.Dataset.from_tensor_slices(n).shuffle(9).map(load).cache().batch(8)  #@\n",
-    ),
-    "a file of its own stays": (
-        "ds = tf.data.Dataset.from_tensor_slices(n).cache('kept').map(load)  #@\n",
-        "ds = tf.data.Dataset.from_tensor_slices(n).cache('kept').map(load).cache()  #@\n",
-    ),
-    "another user of it": (
-        """
-        raw = tf.data.Dataset.from_tensor_slices(n).cache()
-        ds = raw.map(load)  #@
-        other = raw.map(show)
-        """,
-        """
-        raw = tf.data.Dataset.from_tensor_slices(n).cache()
-        ds = raw.map(load).cache()  #@
-        other = raw.map(show)
-        """,
-    ),
-}
+MOVED = edit_cases(
+    """
+== line by line
+ ds = tf.data.Dataset.from_tensor_slices(names)
+-ds = ds.cache()
+-ds = ds.map(load)  # HERE
++ds = ds.map(load).cache()  # HERE
+ ds = ds.shuffle(64)
+== in a chain
+-ds = tf.data.Dataset.from_tensor_slices(n).shuffle(9).cache().map(load).batch(8)  # HERE
++ds = tf.data.Dataset.from_tensor_slices(n).shuffle(9).map(load).cache().batch(8)  # HERE
+== a file of its own stays
+-ds = tf.data.Dataset.from_tensor_slices(n).cache('kept').map(load)  # HERE
++ds = tf.data.Dataset.from_tensor_slices(n).cache('kept').map(load).cache()  # HERE
+== another user of it
+ raw = tf.data.Dataset.from_tensor_slices(n).cache()
+-ds = raw.map(load)  # HERE
++ds = raw.map(load).cache()  # HERE
+ other = raw.map(show)
+""",
+    HEAD + LOAD,
+)
 NOT_MOVED = {
     "kept already": "ds = tf.data.Dataset.from_tensor_slices(n).cache().map(load).cache()  #@\n",
     "drawn": "ds = tf.data.Dataset.from_tensor_slices(n).cache().map(tf.image.random_hue)  #@\n",
@@ -290,11 +260,9 @@ NOT_MOVED = {
 }
 
 
-@pytest.mark.parametrize(("before", "after"), MOVED.values(), ids=MOVED)
-def test_a_cache_moves_behind_the_work(before: str, after: str) -> None:
-    load = "def load(n):\n    return tf.io.read_file(n)\ndef show(n):\n    return n\n"
-    before, after = (HEAD + load + textwrap.dedent(text) for text in (before, after))
-    _check(before, after, lambda source, line: dataset_edits.add_cache(source, line)[0])
+@pytest.mark.parametrize("case", MOVED.values(), ids=MOVED)
+def test_a_cache_moves_behind_the_work(case: EditCase) -> None:
+    assert_edit(case, lambda source, line: dataset_edits.add_cache(source, line)[0])
 
 
 def test_a_cache_on_the_disk_is_removed_with_the_script() -> None:

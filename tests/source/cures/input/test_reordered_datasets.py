@@ -11,6 +11,7 @@ from slowtrain.model import Edit
 from slowtrain.script.fixes.input import dataset_edits
 from slowtrain.script.text import edits
 from slowtrain.script.text.source_file import Source, parse_source
+from tests.source.cures.edit_cases import EditCase, assert_edit, edit_cases
 
 HEAD = "import tensorflow as tf\n"
 
@@ -145,40 +146,30 @@ def test_a_shuffle_comes_before_the_work(before: str, after: str | None) -> None
     _check(HEAD + before, None if after is None else HEAD + after, dataset_edits.shuffle_before_map)
 
 
-BATCHED = {
-    "over a shuffle, line by line": (
-        (
-            "ds = tf.data.TextLineDataset(p)\nds = ds.map(lambda x: tf.strings.length(x))  #@\nds = ds.shuffle(9)\n"
-            "ds = ds.batch(8, drop_remainder=True)\n"
-        ),
-        (
-            "ds = tf.data.TextLineDataset(p)\nds = ds.shuffle(9)  #@\nds = ds.batch(8, drop_remainder=True)\n"
-            "ds = ds.map(lambda x: tf.strings.length(x))\n"
-        ),
-    ),
-    "a cache between": (
-        "ds = tf.data.TextLineDataset(p).map(lambda x: tf.strings.length(x)).cache().batch(8)  #@\n",
-        None,
-    ),
-    "elements of any shape": (
-        "ds = tf.data.Dataset.from_generator(g, tf.float32).map(lambda x: x * 2).batch(8)  #@\n",
-        None,
-    ),
-    "batches already": ("ds = tf.data.Dataset.from_tensor_slices(t).batch(8).map(lambda x: x * 2)  #@\n", None),
-    "a sum over the element": (
-        "ds = tf.data.Dataset.from_tensor_slices(t).map(lambda x: tf.reduce_sum(x)).batch(8)  #@\n",
-        None,
-    ),
-    "another map behind it that is no elementwise one": (
-        "ds = tf.data.Dataset.from_tensor_slices(t).map(lambda x: x * 2).map(lambda x: x[0]).batch(8)  #@\n",
-        None,
-    ),
-}
+BATCHED = edit_cases(
+    """
+== over a shuffle, line by line
+ ds = tf.data.TextLineDataset(p)
+-ds = ds.map(lambda x: tf.strings.length(x))  # HERE
+-ds = ds.shuffle(9)
++ds = ds.shuffle(9)  # HERE
+ ds = ds.batch(8, drop_remainder=True)
++ds = ds.map(lambda x: tf.strings.length(x))
+== a cache between
+ ds = tf.data.TextLineDataset(p).map(lambda x: tf.strings.length(x)).cache().batch(8)  # HERE
+== elements of any shape
+ ds = tf.data.Dataset.from_generator(g, tf.float32).map(lambda x: x * 2).batch(8)  # HERE
+== batches already
+ ds = tf.data.Dataset.from_tensor_slices(t).batch(8).map(lambda x: x * 2)  # HERE
+== a sum over the element
+ ds = tf.data.Dataset.from_tensor_slices(t).map(lambda x: tf.reduce_sum(x)).batch(8)  # HERE
+== another map behind it that is no elementwise one
+ ds = tf.data.Dataset.from_tensor_slices(t).map(lambda x: x * 2).map(lambda x: x[0]).batch(8)  # HERE
+""",
+    HEAD,
+)
 
 
-@pytest.mark.parametrize(("before", "after"), BATCHED.values(), ids=BATCHED)
-def test_batch_comes_before_the_map(before: str, after: str | None) -> None:
-    def edit(source: Source, line: int) -> list[Edit]:
-        return dataset_edits.batch_before_map(source, line)[0]
-
-    _check(HEAD + before, None if after is None else HEAD + after, edit)
+@pytest.mark.parametrize("case", BATCHED.values(), ids=BATCHED)
+def test_batch_comes_before_the_map(case: EditCase) -> None:
+    assert_edit(case, lambda source, line: dataset_edits.batch_before_map(source, line)[0])
