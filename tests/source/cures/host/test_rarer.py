@@ -15,14 +15,24 @@ STORE = (
 )
 GUARDS = {
     "n % 50 == 0": "n % 500 == 0",
+    "not n % 50": "not n % 500",
+    "n and n % 50 == 0": "n and n % 500 == 0",
+    "n % EVERY == 0": "n % (10 * EVERY) == 0",
     "n % args.every == 0": "n % (10 * args.every) == 0",
 }
-HARMLESS = {}
+HARMLESS = {
+    "a function that writes": (STORE, "store(n, folder)"),
+    "a list that is kept": ("", "frames.append(net.layers[0].kernel.numpy())  # here"),
+    "the last ones": ("", "frames = frames[-3:] + [net.weights[0].numpy()]  # here"),
+    "a picture": ("", "np.save('w.npy', net.get_weights()[0])  # here"),
+}
 NEEDED = {
+    "new data for the steps": ("", "ds = load(n)  # here"),
     "what the step is given": ("def load(k):\n    return np.load(k)  # here\n", "x = load(n)"),
     "weights of another model": ("", "target.set_weights(net.get_weights())  # here"),
     "a buffer of an unknown kind": ("", "buffer.refill()  # here"),
     "numbers drawn": ("", "frames.append(random.random())  # here"),
+    "a generator's numbers": ("", "frames.append(rng.normal(size=3))  # here"),
     "the end": ("", "break  # here"),
     "an attribute": ("", "net.rate = 0.5  # here"),
     "the best so far": ("", "v = float(loss)\n        if v < best:\n            best = v  # here"),

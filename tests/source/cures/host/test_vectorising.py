@@ -34,7 +34,7 @@ CASES = edit_cases("""
 +    # HERE
 +    out[...] = np.sum(np.lib.stride_tricks.sliding_window_view(p, (3, 3))[:a.shape[0], :a.shape[1]] * k, axis=(2, 3))
      return out
- digits = np.random.rand(1500, 28, 28).astype(np.float32)
+ digits = np.random.rand(15, 28, 28).astype(np.float32)
  k = np.array([[-1, -1, -1], [-1, 8, -1], [-1, -1, -1]], np.float32)
  maps = np.stack([edges(d, k) for d in digits])
 == a comprehension with math
