@@ -84,11 +84,17 @@ BOARD = (
     "model.fit(x, y, callbacks=[board])\n"
 )
 KINDS = {
+    "an image generator": (IMAGES, [("input/python-input", 7)]),
     "one with workers": (IMAGES.replace("epochs=20", "epochs=20, workers=8"), []),
     "one of arrays": (IMAGES.replace('flow_from_directory("train")', "flow(x, y)"), [("input/python-input", 7)]),
     "one of arrays that only scales": (
         IMAGES.replace('flow_from_directory("train")', "flow(x, y)").replace(", zoom_range=0.2", ""),
         [],
+    ),
+    "one for validation alone": (IMAGES.replace("fit(train,", "fit(x, y,"), []),
+    "more validation than training": (
+        IMAGES.replace("validation_steps=50", "validation_steps=101"),
+        [("input/python-input", 7), ("host/frequent-validation", 9)],
     ),
     "more validation, now and then": (
         IMAGES.replace("validation_steps=50", "validation_steps=101, validation_freq=10"),
@@ -96,6 +102,7 @@ KINDS = {
     ),
     "layers in front of the step": (AUGMENTED.format(LAYERS, "flip(x)", "x"), [("host/eager-step", 17)]),
     "ops in front of the step": (AUGMENTED.format(OPS, "flip(x)", "x"), [("host/eager-step", 21)]),
+    "ops in a graph of their own": (AUGMENTED.format("\n@tf.function" + OPS, "flip(x)", "x"), []),
     "losses of each batch, by a number": (BOARD.format(1), [("host/heavy-callback", 2)]),
     "losses of each epoch": (BOARD.format("'epoch'"), []),
     "losses of each thousandth batch": (BOARD.format(1000), []),
@@ -134,6 +141,7 @@ model.fit(ready(tf.data.Dataset.list_files("*.jpg"), folder), epochs=3)
 @pytest.mark.parametrize(
     ("one", "other", "found"),
     [
+        ("ds = ds.cache(keep)", "ds = ds.cache()", False),
         ("ds = ds.repeat()", "ds = ds.repeat()", False),
         ("ds = ds.snapshot(keep)", "pass", False),
         ("pass", "pass", True),

@@ -28,14 +28,14 @@ FOUND = {
         ("x = np.zeros((1, 4000, 3))\nm = keras.Sequential([layers.GRU(8)])\nm.fit(x, x, batch_size=1)\n", 3),
     ],
     "compute/double-precision": [
-        ("r = np.random.default_rng(1)\nw = tf.Variable(r.normal(size=(a, 9)))\nt = tf.GradientTape()\n", 2),
+        ("keras.backend.set_floatx('float64')\n" + FIT, 1),
     ],
     "compute/unfused-rnn": [
         ("h = tf.keras.layers.GRU(8, reset_after=False)(x)\n" + FIT, 1),
         ("h = layers.LSTM(\n    8,\n    activation='relu',\n)\n" + FIT, 3),
     ],
     "compute/handwritten-op": [
-        ("V = 5000\nw = tf.Variable(tf.random.normal((V, 8)))\ny = tf.tensordot(tf.one_hot(i, V), w, 1)\n", 3),
+        (LAYER.format(9000, "return tf.matmul(tf.one_hot(ids, 9000), self.table)"), 5),
     ],
     "compute/dense-embedding-update": [
         (TABLE + "unit = tf.nn.l2_normalize(table, axis=1)\na = tf.gather(unit, i)\nb = tf.gather(unit, j)\n", 2),

@@ -124,7 +124,7 @@ FOUND = {
           "held = Held()\nfor x in ds:\n    with held:\n        model.train_on_batch(x, x)\n"), 5),
     ],
     "drift/growing-step": [
-        ("ds = tf.data.Dataset.range(9)\nfor e in range(30):\n    ds = ds.map(f)\n    model.fit(ds)\n", 3),
+        ("b = tf.zeros((0, 4))\nfor x in ds:\n    model.train_on_batch(x, x)\n    b = tf.concat([b, x], 0)\n", 4),
     ],
     "startup/slow-startup": [
     ],
@@ -142,7 +142,7 @@ QUIET = {
         "tf.config.run_functions_eagerly(False)",
     ],
     "host/retracing": [
-        STEP + "for n in sizes:\n    x = tf.constant(np.zeros((8, 16)))\n    step(x, y, 1.0)\n",
+        STEP + "for x, y in ds:\n    step(x, y, 0.1)\n",
     ],
     "host/compile-in-loop": [
         "for train in folds:\n    model = build()\n    model.compile('adam', 'mse')\n    model.fit(x[train], y)\n",
@@ -162,10 +162,13 @@ QUIET = {
         "cb = keras.callbacks.ModelCheckpoint('a.keras', save_freq=5000)",
     ],
     "host/elementwise-preprocessing": [
-        "x = np.random.rand(500_000, 4)\nout = np.sum(x ** 2, axis=1)\nmodel.fit(x, out)\n",
+        "x = np.random.rand(500, 4)\nout = []\nfor row in x:\n    out.append(np.sum(row ** 2))\nmodel.fit(x, out)\n",
     ],
     "host/miscounted-steps": [
-        "ds = tf.data.Dataset.from_tensor_slices(x).repeat(3).batch(8)\nmodel.fit(ds, epochs=EPOCHS)\n",
+        (
+            "x = np.zeros((640, 3))\nds = tf.data.Dataset.from_tensor_slices(x).repeat().batch(32)\n"
+            "model.fit(ds, steps_per_epoch=len(x) // 32, epochs=3)\n"
+        ),
     ],
     "host/frequent-validation": [
         (

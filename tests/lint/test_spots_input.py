@@ -91,9 +91,7 @@ FOUND = {
         "ds = ds.map(parse)\n" + END,
     ],
     "input/uncached-input": [
-        LOAD + "def make():\n    names = ['%d' % i for i in range(90)]\n"
-        "    return tf.data.Dataset.from_tensor_slices(names).map(load, 4).batch(8).prefetch(2)\n"
-        "ds = make()\nE = 4\nmodel.fit(ds, epochs=E)\n",
+        LOAD + NAMES + "ds = ds.map(load, 4)\n" + END,
         LOAD + NAMES + "ds = ds.map(load, 4)\nds = ds.batch(8)\nfor epoch in range(5):\n"
         "    for x in ds:\n        step(x)\n",
         LOAD + "ds = tf.data.Dataset.list_files('*').shuffle(99).cache().map(load, 4)\n" + END,
@@ -106,6 +104,7 @@ FOUND = {
         "ds = ds.map(lambda r: tf.reshape(tf.io.decode_raw(r, tf.float32), (-1, 40, 10)))\n",
     ],
     "input/python-input": [
+        SAMPLES + "    for x, y in zip(xs, ys):\n        yield x, y\n" + GENERATED + END,
         SAMPLES + "    for i in range(5000):\n        yield xs[i], ys[i]\nds = (tf.data.Dataset\n"
         "   .from_generator(\n"
         "   lambda: gen(), spec)\n   .shuffle(9).padded_batch(8))\n",
@@ -146,14 +145,17 @@ FOUND = {
         + END,
     ],
     "input/starved-host": [
+        "from types import SimpleNamespace\nSET = {'run': {'threads': 1}}\n"
+        + LOAD
+        + NAMES
+        + "def tune(ds, run):\n    o = tf.data.Options()\n    o.threading.private_threadpool_size = run.threads\n"
+        "    return ds.with_options(o)\nds = tune(ds.map(load, num_parallel_calls=4), SimpleNamespace(**SET['run']))\n"
+        + END,
         LOAD + NAMES + "def options():\n    o = tf.data.Options()\n    o.threading.private_threadpool_size = 1\n"
         "    return o\nds = ds.map(load, num_parallel_calls=4).with_options(options())\n" + END,
         LOAD + NAMES + "o = tf.data.Options()\nTHREADS = 1\n"
         "o.experimental_threading.private_threadpool_size = THREADS\n"
         "ds = ds.map(load, num_parallel_calls=tf.data.AUTOTUNE)\nds = ds.with_options(o)\n" + END,
-        LOAD + "opts = tf.data.Options()\nopts.threading.private_threadpool_size = 1\n"
-        "ds = (tf.data.Dataset.list_files('*').with_options(opts)\n"
-        "   .map(load, num_parallel_calls=8))\n" + END,
     ],
 }
 QUIET = {

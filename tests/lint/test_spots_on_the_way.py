@@ -37,6 +37,10 @@ REJECTED = (
     "        while len(others) < %s:\n            j = random.randrange(9000)\n"
     "            if j not in self.seen:\n                others.append(j)\n"
 )
+CSV = (
+    "class Run:\n    def parse(self, line):\n        c = tf.io.decode_csv(line, [[0.0]] * 4)\n"
+    "        return tf.stack(c[:3]), c[3]\n    def data(self):\n        ds = tf.data.TextLineDataset(['a.csv'])\n"
+)
 
 FOUND: dict[str, list[tuple[str, int]]] = {
     "input/per-element-map": [
@@ -49,8 +53,8 @@ FOUND: dict[str, list[tuple[str, int]]] = {
          f"d = {DATA}files).map(read, 4).unbatch().map(lambda r: (r[1:], r[0])).batch(8)\nmodel.fit(d)\n"), 5),
     ],
     "input/sequential-map": [
-        (LOAD + FILES + f"class Run:\n    def data(self):\n        d = {DATA}files)\n        return d, d.map(load)\n"
-         "    def go(self):\n        _, d = self.data()\n        model.fit(d.batch(8))\nRun().go()\n", 8),
+        (LOAD + FILES + f"def make(cfg):\n    return {DATA}cfg['files']).map(load).batch(8)\n"
+         "model.fit(make({'files': files}))\n", 6),
     ],
     "input/unprefetched-input": [
         (STEP + LOAD + FILES + f"def sets():\n    d = {DATA}files).map(load, 4)\n    return d.take(9), d.batch(8)\n"
@@ -66,8 +70,8 @@ FOUND: dict[str, list[tuple[str, int]]] = {
         ),
     ],
     "input/shuffle-fill": [
-        (LOAD + FILES + f"def make(*given):\n    d = {DATA}given[0]).map(load, 4)\n    return d.shuffle(500).batch(8)\n"
-         "model.fit(make(*[files]))\n", 7),
+        (POOL + STEP + f"d = {DATA}pool).shuffle(50000).batch(64)\nfor e in range(9):\n    for x in d.take(20):\n"
+         "        step(x)\n", 11),
     ],
     "input/uncached-input": [
         (("base = keras.Sequential([keras.layers.Conv2D(8, 3)])\nx = np.zeros((300, 24, 24, 3), 'float32')\n"
@@ -119,26 +123,28 @@ FOUND: dict[str, list[tuple[str, int]]] = {
 }  # fmt: skip
 QUIET: dict[str, list[str]] = {
     "input/oversized-shuffle": [
-        (f"def make(p, n):\n    return {DATA}p).map(lambda v: tf.cast(v, tf.float32), 4).shuffle(n).batch(8)\n"
-        "model.fit({'a': make(np.zeros((900, 32, 32, 3), 'uint8'), 900)}['a'])\n"),
+        ("def floats(p):\n    return tf.cast(p, tf.float32) / 255.0\ndef make(p, n):\n"
+        f"    return {DATA}p).shuffle(n).map(floats, 4).batch(8)\n"
+        "x = np.zeros((9000, 256, 256, 3), 'uint8')\nmodel.fit({'a': make(x, len(x))}['a'])\n"),
     ],
     "host/elementwise-preprocessing": [
         ("for i in range(9000):\n    text = draw(i)\n    text = np.concatenate([text, more])\n    said.append(text)\n"
          "model.fit(said)\n"),
     ],
     "input/per-element-map": [
-        TABLE + FEATURES + f"d = {DATA}(cols, y)).map(features).padded_batch(8)\nmodel.fit(d)\n",
+        CSV + "        return {'train': ds.batch(8).map(self.parse, 4)}\nmodel.fit(Run().data()['train'])\n",
     ],
     "input/sequential-map": [
-        TABLE + FEATURES + f"def make():\n    return {{'a': {DATA}(cols, y)).map(features).batch(8)}}\n"
-        "model.fit(make()['a'])\n",
+        LOAD + FILES + f"def make(n):\n    return {DATA}files).map(load, num_parallel_calls=n).batch(8)\n"
+        f"model.fit(make(4))\n",
     ],
     "input/unprefetched-input": [
-        LOAD + FILES + f"def make():\n    return {{'a': {DATA}files).map(load, 4).batch(8)}}\nshow(make()['a'])\n",
+        LOAD + FILES + f"def make():\n    return {{'a': {DATA}files).map(load, 4).batch(8).prefetch(1)}}\n"
+        "model.fit(make()['a'])\n",
     ],
     "input/shuffle-fill": [
-        POOL + STEP + f"d = {DATA}pool).shuffle(500).batch(64)\nfor e in range(9):\n    for x in d.take(20):\n"
-        "        step(x)\n",
+        POOL + STEP + f"d = {DATA}pool).shuffle(50000).batch(64)\nfor e in range(9):\n    for x in d:\n"
+        f"        step(x)\n",
     ],
     "input/uncached-input": [
         LOAD + FILES + f"def make(part):\n    d = {DATA}part).map(lambda f: tf.image.random_flip_up_down(load(f)), 4)\n"

@@ -161,8 +161,7 @@ FOUND = {
           "    opt.apply_gradients(tape.gradient(loss, w))\n"), 5),
     ],
     "compute/double-precision": [
-        (DRAW + "def leaf(a, name):\n    v = tf.convert_to_tensor(a)\n    return tf.Variable(v, name=name)\n"
-         "w = leaf(np.zeros((30, 40)), 'w')\nt = tf.GradientTape()\n", 4),
+        (DRAW + "w = tf.Variable(tf.constant(rng.normal(size=(30, 40))))\nt = tf.GradientTape()\n", 2),
     ],
     "compute/handwritten-op": [
     ],
@@ -250,10 +249,7 @@ QUIET = {
         ),
     ],
     "compute/double-precision": [
-        (
-            "def leaf(a):\n    a = a.astype('float32')\n    return tf.Variable(a)\n"
-            "w = leaf(np.zeros((30, 40)))\nt = tf.GradientTape()\n"
-        ),
+        DRAW + "w = tf.Variable(tf.constant(rng.normal(size=(30, 40)), tf.float32))\nt = tf.GradientTape()\n",
     ],
     "compute/handwritten-op": [
         MINED.format("far.append(tf.reduce_max(z[a] * far[-1]))"),

@@ -16,6 +16,7 @@ CAUSES = sorted(Path(slowtrain.__file__).parent.glob("causes/**/*.py"))  # half 
 @pytest.mark.parametrize(
     ("text", "left"),
     [
+        ('def f():\n    """Calls\n    fit()."""\n    fit()\n', 'def f():\n    """\n"""\n    fit()\n'),
         ('a = fit("one", """two""")\n', None),
         ('r"""\\d"""\r\n"""1\r\n2"""\r\n', 'r""""""\r\n"""\r\n"""\r\n'),
         ('f"""{fit()}"""\n"""fit"""\n', 'f"""{fit()}"""\n""""""\n'),

@@ -22,10 +22,27 @@ def raised(text: str, line: int, size: int = 8, goal: int = 64) -> str | None:
 @pytest.mark.parametrize(
     ("line", "text", "old", "new"),
     [
+        (1, "ds = ds.shuffle(8).batch(8, drop_remainder=True).prefetch(8)\n", "batch(8", "batch(64"),
+        (3, "ds = (ds\n      .shuffle(100)\n      .batch(8)  # small\n      .prefetch(1))\n", "batch(8)", "batch(64)"),
         (1, "ds = ds.padded_batch(batch_size=8, padded_shapes=[None])\n", "size=8", "size=64"),
         (3, "n = 8\ns = len(x) // n\nmodel.fit(x, y, batch_size=n, steps_per_epoch=None)\n", "n = 8", "n = 64"),
+        (2, "H, BATCH = 8, 8\nds = ds.batch(BATCH)\nd = Dense(H)\n", "8, 8", "8, 64"),
+        (3, "def data(x, batch_size=8):\n    ds = make(x)\n    return ds.batch(batch_size)\ndata(x)\n", "=8", "=64"),
+        (
+            4,
+            ("p = argparse.ArgumentParser()\np.add_argument('--batch-size', '-b', type=int, default=8)\n"
+            "args = p.parse_args()\nmodel.fit(x, y, batch_size=args.batch_size)\n"),
+            "default=8",
+            "default=64",
+        ),
         (2, "c = {'batch_size': 8, 'units': 8}\nmodel.fit(x, y, batch_size=c['batch_size'])\n", "': 8, '", "': 64, '"),
         (3, "class C:\n    batch = 8\nmodel.fit(x, y, batch_size=C.batch)\n", "batch = 8", "batch = 64"),
+        (
+            5,
+            "@dataclass\nclass C:\n    batch_size: int = 8\nc = C()\nds = ds.batch(c.batch_size)\n",
+            "int = 8",
+            "int = 64",
+        ),
         (
             5,
             ("class T:\n    def __init__(self, bs=8):\n        self.bs = bs\n    def run(self, ds):\n"
@@ -96,7 +113,9 @@ def test_all_calls_of_fit_with_the_number_follow() -> None:
         (1, "model.fit(x, y, batch_size=16)\n"),
         (1, "ds = ds.batch(8).take(100)\n"),
         (1, "ds = ds.window(8).flat_map(lambda w: w.batch(8))\n"),
+        (2, "N = 8\nds = ds.batch(N)\nlayer = Dense(N)\n"),
         (2, "B = 8\nds = ds.batch(B)\ny = x * B\n"),
+        (2, "B = int(sys.argv[1])\nmodel.fit(x, batch_size=B)\n"),
         (3, "def data(b):\n    ds = x\n    return ds.batch(b)\ndata(8)\ndata(8)\n"),
         (2, "s = tf.TensorSpec((8, 3))\nmodel.fit(x, batch_size=8)\n"),
         (2, "m = LSTM(3, stateful=True)\nmodel.fit(x, batch_size=8)\n"),
@@ -105,6 +124,7 @@ def test_all_calls_of_fit_with_the_number_follow() -> None:
         (3, "B = 8\nfor _ in range(n):\n    step(x[np.random.randint(0, n, B)])\n"),
         (2, "n = steps()\nmodel.fit(ds.batch(8), steps_per_epoch=n)\n"),
         (2, "c = {'n': 8}\nfit(Dense(c['n']), ds.batch(c['n']))\n"),
+        (4, "batch_size = 8\neval_batch = 8\nprint(batch_size, eval_batch)\nmodel.fit(seq)\n"),
     ],
 )
 def test_it_stays_where_something_else_hangs_on_it(line: int, text: str) -> None:

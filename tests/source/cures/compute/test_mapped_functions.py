@@ -67,8 +67,11 @@ def test_a_lambda() -> None:
         pool(middle="f = self.dense(f)"),
         pool(middle="self.count = f"),
         pool(middle="seen.append(f)"),
+        pool(middle="self.total.assign_add(f)"),
         pool(middle="if c > 3:\n            f = -f"),
+        pool(middle="for _ in range(3):\n            f = -f"),
         pool(returned="cov if c else f"),
+        pool(returned="tf.py_function(show, [cov], tf.float32)"),
         pool(returned="tf.boolean_mask(cov, cov > 0)"),  # as long as it happens to be
         pool("tf.map_fn(other, x)"),
         pool("tf.map_fn(self.describe, x, fn_output_signature=tf.RaggedTensorSpec([None]))"),

@@ -27,7 +27,10 @@ def changed(text: str, cure: Callable[[Source], tuple[Edit, ...]], head: str = H
     ("text", "base", "use"),
     [
         ("m.compile(optimizer=tf.keras.optimizers.Adam(0.01))\n", "tf.keras.optimizers.Adam", "LazyAdam(0.01)"),
+        ("o = keras.optimizers.Adam(learning_rate=r)\n", "keras.optimizers.Adam", "o = LazyAdam(learning_rate=r)"),
+        ("from keras.optimizers import Adam\nm.compile(Adam(), 'mse')\n", "Adam", "m.compile(LazyAdam(), 'mse')"),
         ("m.compile('adam', 'mse')\n", "tf.keras.optimizers.Adam", "m.compile(LazyAdam(), 'mse')"),
+        ("def f():\n    o = keras.optimizers.Adam()\n", "keras.optimizers.Adam", "    o = LazyAdam()"),
     ],
 )
 def test_one_adam_becomes_a_lazy_one(text: str, base: str, use: str) -> None:
@@ -43,6 +46,7 @@ def test_one_adam_becomes_a_lazy_one(text: str, base: str, use: str) -> None:
     [
         ("t = {'adam': keras.optimizers.Adam, 'sgd': keras.optimizers.SGD}", "{'adam': LazyAdam, 'sgd'"),
         ("kind = keras.optimizers.Adam", "kind = LazyAdam"),
+        ("return keras.optimizers.Adam", "return LazyAdam"),
     ],
 )
 def test_an_adam_that_is_made_elsewhere_becomes_a_lazy_one(use: str, new: str) -> None:
@@ -54,7 +58,12 @@ def test_an_adam_that_is_made_elsewhere_becomes_a_lazy_one(use: str, new: str) -
 @pytest.mark.parametrize(
     "text",
     [
+        "o = keras.optimizers.SGD(0.1)\n",
         "o = keras.optimizers.Adam(0.1, clipnorm=1.0)\n",
+        "o = keras.optimizers.Adam(0.1, amsgrad=True)\n",
+        "o = keras.optimizers.Adam(**options)\n",
+        "o = isinstance(model.optimizer, keras.optimizers.Adam)\n",
+        "t = {'adam': keras.optimizers.Adam}\no = keras.optimizers.Adam(1e-3)\n",
     ],
 )
 def test_other_optimizers_stay(text: str) -> None:
@@ -66,6 +75,8 @@ def test_other_optimizers_stay(text: str) -> None:
     [
         ("LSTM(8, unroll=True)", "LSTM(8, unroll=False)", True),
         ("LSTM(8, use_cudnn=False)", 'LSTM(8, use_cudnn="auto")', True),
+        ("GRU(8, reset_after=False)", "GRU(8, reset_after=True)", False),
+        ("LSTM(8, activation='relu')", 'LSTM(8, activation="tanh")', False),
         ("LSTM(8, recurrent_dropout=0.2, dropout=0.1)", "LSTM(8, recurrent_dropout=0, dropout=0.1)", False),
         ("LSTM(8, activation=act)", None, True),
     ],
@@ -89,6 +100,7 @@ def test_settings_that_cudnn_does_not_know(old: str, new: str | None, same: bool
                 "m.compile('sgd')\n"
             ),
         ),
+        (f"{SEQUENTIAL}with tf.GradientTape() as t: pass\nm.compile('sgd')\n", None),
         ("m = keras.Sequential([keras.layers.LSTM(3)])\nm.compile('sgd')\n", None),
         (f"keras.mixed_precision.set_global_policy('float32')\n{SEQUENTIAL}m.compile('sgd')\n", None),
         ("m = build()\nm.compile('sgd')\n", None),
@@ -151,8 +163,15 @@ def kept(text: Source) -> tuple[Edit, ...]:
 @pytest.mark.parametrize(
     ("old", "new"),
     [
+        ("p = tf.sigmoid(z)\nl = y * tf.math.log(1.0 - p)\n",
+         "p = tf.sigmoid(z)\nl = y * tf.math.log(tf.maximum(1.0 - p, 1e-7))\n"),
+        ("l = keras.ops.log(p)\n", "l = keras.ops.log(keras.ops.maximum(p, 1e-7))\n"),
+        ("from keras import backend as K\nl = K.log(p)\n",
+         "from keras import backend as K\nl = K.log(K.maximum(p, 1e-7))\n"),
         ("l = tf.math.log(p + 1e-9)\n", None),
+        ("l = tf.math.log(tf.clip_by_value(p, e, 1.0))\n", None),
         ("q = tf.maximum(p, 1e-6)\nl = tf.math.log(q)\n", None),
+        ("l = np.log(p)\n", None),
         ("l = tf.math.log(2.0)\n", None),
         (f"{SEQUENTIAL}m.compile('sgd', 'binary_crossentropy')\n",
          f"{SEQUENTIAL}m.compile('sgd', keras.losses.BinaryCrossentropy(from_logits=True))\n"),
@@ -162,12 +181,14 @@ def kept(text: Source) -> tuple[Edit, ...]:
         (SEQUENTIAL.replace("Dense(1)", "Dense(1, activation='sigmoid')") + "m.compile('sgd', 'binary_crossentropy')\n",
          None),
         ("o = keras.optimizers.SGD(0.1, clipvalue=1.0)\n", None),
+        ("o = keras.optimizers.Adam(0.1)\n", None),
         ("s = tf.math.reduce_std(x, 1)\nz = (x - m) / s\n", "s = tf.math.reduce_std(x, 1)\nz = (x - m) / (s + 1e-7)\n"),
         ("z = x / x.std(0)\n", "z = x / (x.std(0) + 1e-7)\n"),
         ("z = x / x.std(0)\no = keras.optimizers.SGD(0.1)\n",
          "z = x / x.std(0)\no = keras.optimizers.SGD(0.1, clipnorm=1.0)\n"),
         ("s = tf.math.reduce_std(x, 1) + 1e-6\nz = x / s\n", None),
         ("z = x / tf.reduce_sum(x)\n", None),
+        ("z = x.spread() / x.std\n", None),
         ("x = tf.cast(x, 'float16')\nz = x / tf.norm(x)\n", None),
     ],
 )  # fmt: skip

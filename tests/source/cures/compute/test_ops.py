@@ -21,12 +21,23 @@ def looked_up(text: str) -> str | None:
 @pytest.mark.parametrize(
     ("old", "new"),
     [
+        ("y = tf.one_hot(ids, depth=V, dtype=tf.float32) @ T\n", "y = tf.gather(T, ids)\n"),
         ("h = tf.one_hot(ids, V)\ny = tf.linalg.matmul(h, T)\n", "y = tf.gather(T, ids)\n"),
         ("h = tf.one_hot(ids, V)\ny = h @ T\nn = tf.reduce_sum(h)\n",
          "h = tf.one_hot(ids, V)\ny = tf.gather(T, ids)\nn = tf.reduce_sum(h)\n"),
         ("y = tf.tensordot(tf.one_hot(ids, V), T, 1)\n", "y = tf.gather(T, ids)\n"),
+        ("y = tf.tensordot(tf.one_hot(ids, V), T, axes=[[-1], [0]])\n", "y = tf.gather(T, ids)\n"),
         ("y = tf.einsum('blv,vd->bld', tf.one_hot(ids, V), T)\n", "y = tf.gather(T, ids)\n"),
         ("y = tf.matmul(tf.cast(tf.one_hot(ids, V), tf.float32), T)\n", "y = tf.gather(T, ids)\n"),
+        ("y = keras.ops.matmul(keras.ops.one_hot(ids, V), T)\n", "y = keras.ops.take(T, ids, axis=0)\n"),
+        ("from keras import ops\ny = ops.matmul(ops.one_hot(tf.reshape(ids, [-1]), V), T)\n",
+         "from keras import ops\ny = ops.take(T, tf.reshape(ids, [-1]), axis=0)\n"),
+        (
+            ("class E(keras.layers.Layer):\n    def build(self, s):\n        self.t = self.add_weight(shape=(V, D))\n"
+            "    def call(self, x):\n        return tf.matmul(tf.one_hot(tf.cast(x, tf.int32), V), self.t)\n"),
+            ("class E(keras.layers.Layer):\n    def build(self, s):\n        self.t = self.add_weight(shape=(V, D))\n"
+            "    def call(self, x):\n        return tf.gather(self.t, tf.cast(x, tf.int32))\n"),
+        ),
     ],
 )  # fmt: skip
 def test_products_with_one_hot_rows_become_look_ups(old: str, new: str) -> None:
@@ -41,8 +52,10 @@ def test_products_with_one_hot_rows_become_look_ups(old: str, new: str) -> None:
         "y = tf.matmul(tf.one_hot(ids, V), T, transpose_a=True)\n",
         "y = tf.matmul(T, tf.one_hot(ids, V))\n",
         "y = tf.matmul(tf.one_hot(ids, V), unknown)\n",
+        "B = tf.Variable(tf.zeros((2, V, D)))\ny = tf.matmul(tf.one_hot(ids, V), B)\n",
         "y = tf.einsum('bv,dv->bd', tf.one_hot(ids, V), T)\n",
         "y = tf.reduce_sum(tf.one_hot(ids, V) * p)\n",
+        "loss = cce(tf.one_hot(y, 10), p)\n",
         "h = tf.one_hot(ids, V)\nids = ids + 1\ny = h @ T\n",
     ],
 )

@@ -23,13 +23,25 @@ def single(text: str, head: str = HEAD) -> str | None:
 @pytest.mark.parametrize(
     ("old", "new"),
     [
+        ("tf.keras.backend.set_floatx('float64')\n", "tf.keras.backend.set_floatx('float32')\n"),
+        ('keras.config.set_floatx("float64")\n', 'keras.config.set_floatx("float32")\n'),
+        (
+            "from keras import backend as K\nK.set_floatx('float64')\n",
+            "from keras import backend as K\nK.set_floatx('float32')\n",
+        ),
+        (
+            "keras.mixed_precision.set_global_policy('float64')\nx = np.random.rand(9)\nm.fit(x)\n",
+            "keras.mixed_precision.set_global_policy('float32')\nx = np.random.rand(9)\nm.fit(x)\n",
+        ),
         ("d = keras.layers.Dense(3, dtype='float64')\n", "d = keras.layers.Dense(3, dtype='float32')\n"),
+        ("y = tf.cast(y, tf.double)\n", "y = tf.cast(y, tf.float32)\n"),
         ("y = tf.cast(y, np.float64)\n", "y = tf.cast(y, np.float32)\n"),
         ("DTYPE = 'float64'\nw = tf.zeros(3, DTYPE)\n", "DTYPE = 'float32'\nw = tf.zeros(3, DTYPE)\n"),
         (
             "dtype = tf.float64\nw = tf.zeros(3, dtype)\nx = tf.constant(a, dtype=dtype)\n",
             "dtype = tf.float32\nw = tf.zeros(3, dtype)\nx = tf.constant(a, dtype=dtype)\n",
         ),
+        ("w = tf.Variable(np.zeros((3, 4)))\n", f"w = tf.Variable(np.zeros((3, 4)){CAST})\n"),
         (
             "w = tf.Variable(rng.normal(size=3) / np.sqrt(7))\n",
             f"w = tf.Variable((rng.normal(size=3) / np.sqrt(7)){CAST})\n",
@@ -61,7 +73,11 @@ def test_formats_and_arrays_become_float32(old: str, new: str) -> None:
 @pytest.mark.parametrize(
     "text",
     [
+        "x = np.random.rand(9)\nmodel.fit(x)\n",  # Keras makes float32 of it
+        "x = np.random.rand(9).astype('float32')\nstep(x)\n",
         "x = np.random.rand(9)\nprint(x.mean())\n",
+        "x = np.arange(9)\nds = tf.data.Dataset.from_tensor_slices(x)\n",
+        "w = tf.Variable(tf.random.normal((3,)))\n",
         "tf.keras.backend.set_floatx('float64')\nds = tf.data.Dataset.from_tensor_slices(np.load('x.npy'))\n",
         "tf.keras.backend.set_floatx('float64')\ny = tf.numpy_function(f, [x], tf.float64)\n",
         "tf.keras.backend.set_floatx('float64')\nFORMATS = {'a': 'float64'}\n",

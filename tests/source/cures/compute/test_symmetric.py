@@ -24,6 +24,8 @@ def _edited(text: str) -> str | None:
     "made",
     [
         "c = tf.matmul(z, z, transpose_a=True) / 128.0\n",
+        "c = tf.matmul(z, z, transpose_b=True)\n",
+        "d = tf.linalg.matmul(z, z, transpose_a=True)\nc = d * 2\n",
     ],
 )
 def test_a_product_by_itself_transposed_is_symmetric(made: str) -> None:

@@ -45,6 +45,8 @@ def changed(text: str) -> str | None:
         (f"@tf.function(jit_compile=FAST)\n{STEP}", None),
         (f"@tf.function(**how)\n{STEP}", None),
         (f"@tf.function\n{STEP}    tf.print(t)\n", None),
+        (f"@tf.function\n{STEP}    x = next(it)\n", None),
+        (f"@tf.function\n{STEP}    tf.linalg.eigvals(x)\n", None),
         ("m.compile('sgd', run_eagerly=True)\n", None),
     ],
 )

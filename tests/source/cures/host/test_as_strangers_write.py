@@ -143,6 +143,7 @@ MADE: dict[str, tuple[Found, str, list[tuple[str, str]]]] = {
 KEPT: dict[str, tuple[Found, str]] = {
     "another thing behind the star": (rate, STARRED.replace("a, rate)", "a, rate, more=None)")),
     "two stars": (rate, STARRED.replace("*batch, self", "*batch, *rest, self")),
+    "inside the star": (rate, STARRED.replace("*batch, self.rate", "*batch")),
     "a declared signature": (
         traced_arguments.reduce_retracing,
         WRAPPED.replace("self._update)", "self._update, input_signature=SHAPES)", 1),
@@ -159,6 +160,7 @@ KEPT: dict[str, tuple[Found, str]] = {
         functions.compiled_step,
         TRAIN_STEP.replace('return {"loss": loss}', 'return {"loss": float(loss)}'),
     ),
+    "the whole history": (singlesteps.replace_fit_with_history, HISTORY.replace('["loss"][0]', "")),
     "a validation's number": (singlesteps.replace_fit_with_history, HISTORY.replace('"loss"', '"val_loss"')),
     "callbacks": (singlesteps.replace_fit_with_history, HISTORY.replace("verbose=0", "callbacks=[c]")),
     "a series of fits": (

@@ -47,6 +47,15 @@ CASES = edit_cases('''
 +        if batch % 100:
 +            return
          self.book.note(step=self.step, loss=logs["loss"])
+== rarer_hook 9: what it has counted decides
+ class Watch(keras.callbacks.Callback):
+     def on_train_batch_end(self, batch, logs=None):
+         self.step += 1
+         self.write()
+
+     def write(self):
+         if self.step > 9:
+             save()
 == rarer_hook 10: it counts nothing else
  class Watch(keras.callbacks.Callback):
      def on_train_batch_end(self, batch, logs=None):

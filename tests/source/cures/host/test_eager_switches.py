@@ -8,6 +8,10 @@ from slowtrain.causes.host.eager_step import eager_switches
 from tests.source.cures.edit_cases import assert_edit, edit_cases
 
 CASES = edit_cases("""
+== without_eager_compile 1
+ from tensorflow import keras
+-model.compile(optimizer='adam', loss='mae', metrics=['mse'], run_eagerly=True)  # HERE
++model.compile(optimizer='adam', loss='mae', metrics=['mse'])  # HERE
 == without_eager_compile 4
  model.compile("adam", "mse", run_eagerly=len(sys.argv) > 1)  # HERE
 == without_eager_compile 5
@@ -22,6 +26,15 @@ CASES = edit_cases("""
  model = Cell()
 -model.compile("adam", "mse", run_eagerly=True)  # HERE
 +model.compile("adam", "mse")  # HERE
+== without_eager_compile 6
+ import tensorflow as tf
+ class Net(tf.keras.Model):
+     def call(self, x):
+         if x.numpy().max() > 1:
+             x = x / 255.0
+         return self.dense(x)
+ model = Net()
+ model.compile("adam", "mse", run_eagerly=True)  # HERE
 == without_eager_compile 7
  import numpy as np
  def loss(y_true, y_pred):

@@ -39,6 +39,7 @@ def test_one_iterator_lasts(call: str, cured: str) -> None:
         "model.fit(ds, epochs=90, steps_per_epoch=3)",
         "model.fit(x, y, validation_split=0.1)",  # takes arrays alone
         "model.fit(x, y, sample_weight=w)",
+        "model.fit(x, y, shuffle=False)",
         "model.fit(x, y, 32)",
         "model.fit([x, x], y)",
         "model.fit(unknown, epochs=90)",

@@ -59,6 +59,26 @@ CASES = edit_cases('''
 
  for x, y in ds:
      train_step(model, optimizer, x, y)
+== method of trainer
+ import tensorflow as tf
+ class Trainer:
+     def __init__(self, model):
+         self.model = model
+         self.opt = tf.keras.optimizers.Adam()
+         self.steps = 0
+
++    @tf.function
+     def step(self, x, y):
+         with tf.GradientTape() as tape:
+             loss = self.loss(y, self.model(x, training=True))
+         grads = tape.gradient(loss, self.model.trainable_variables)  # HERE
+         self.opt.apply_gradients(zip(grads, self.model.trainable_variables))
+         return loss
+
+     def fit(self, ds):
+         for x, y in ds:
+             loss = self.step(x, y)
+             self.steps += 1
 == inline in function
  import tensorflow as tf
 +
@@ -111,6 +131,30 @@ CASES = edit_cases('''
  for x, y in ds:
      lr *= 0.99
      step(x, y)
+== numpy batches sliced, keras loss only
+ import tensorflow as tf
+ import numpy as np
++
++
++@tf.function
++def train_step(xb, yb):
++    with tf.GradientTape() as tape:
++        loss = loss_fn(yb, model(xb, training=True))
++    grads = tape.gradient(loss, model.trainable_variables)  # HERE
++    optimizer.apply_gradients(zip(grads, model.trainable_variables))
++    return loss
++
++
+ for epoch in range(3):
+     for i in range(0, len(X), 32):
+         xb = X[i:i+32]
+         yb = Y[i:i+32]
+-        with tf.GradientTape() as tape:
+-            loss = loss_fn(yb, model(xb, training=True))
+-        grads = tape.gradient(loss, model.trainable_variables)  # HERE
+-        optimizer.apply_gradients(zip(grads, model.trainable_variables))
++        loss = train_step(xb, yb)
+     print(loss.numpy())
 == numpy 8-byte in an operator: decline
  import tensorflow as tf
  import numpy as np
@@ -185,6 +229,25 @@ CASES = edit_cases('''
      return tape.gradient(loss, model.trainable_variables)  # HERE
  for x, y in ds:
      opt.apply_gradients(zip(grads_of(x, y), model.trainable_variables))
+== returns a Python number
+ import tensorflow as tf
+-def train_step(x, y):
++
++
++@tf.function
++def compiled_step(x, y):
+     with tf.GradientTape() as tape:
+         loss = loss_fn(y, model(x))
+     grads = tape.gradient(loss, model.trainable_variables)  # HERE
+     opt.apply_gradients(zip(grads, model.trainable_variables))
++    return loss
++
++
++def train_step(x, y):
++    loss = compiled_step(x, y)
+     return loss.numpy()
+ for x, y in ds:
+     print(train_step(x, y))
 == data-dependent branch
  import tensorflow as tf
  def train_step(x, y):
@@ -286,6 +349,24 @@ CASES = edit_cases('''
 +
 +    for x, y in ds:
 +        train_step(x, y)
+== a hidden state carried over
+ import tensorflow as tf
+ h = tf.zeros((4, 8))
+-for x, y in ds:
++
++
++@tf.function
++def train_step(h, x, y):
+     with tf.GradientTape() as tape:
+         p, h = cell(x, h)
+         loss = loss_fn(y, p)
+     grads = tape.gradient(loss, cell.trainable_variables)  # HERE
+     opt.apply_gradients(zip(grads, cell.trainable_variables))
++    return h
++
++
++for x, y in ds:
++    h = train_step(h, x, y)
 == persistent tape deleted
  import tensorflow as tf
  for x, y in ds:
@@ -331,6 +412,22 @@ CASES = edit_cases('''
              grads = tape.gradient(loss, model.trainable_variables)  # HERE
              opt.apply_gradients(zip(grads, model.trainable_variables))
      epoch(data)
+== under the guard of a script
+ import tensorflow as tf
+ if __name__ == "__main__":
+-    for x, y in ds:
++
++    @tf.function
++    def train_step(x, y):
+         with tf.GradientTape() as tape:
+             loss = loss_fn(y, model(x))  # one value
+         grads = tape.gradient(loss, model.trainable_variables)  # HERE
+         opt.apply_gradients(zip(grads, model.trainable_variables))
++        return loss
++
++    for x, y in ds:
++        loss = train_step(x, y)
+     print("done", float(loss))
 == a text over several lines
  import tensorflow as tf
  for x, y in ds:

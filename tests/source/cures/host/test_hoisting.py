@@ -23,6 +23,13 @@ CASES = edit_cases("""
          self.held.clear()
 -        gc.collect()  # HERE
 +        # HERE
+== move_collect_after_loop 10
+ import gc
+ class Tidy:
+     def __exit__(self, *exc):
+         if self.entered % 2 == 0:
+-            gc.collect()  # HERE
++            pass  # HERE
 == move_collect_after_loop 11: nothing else collects
  import gc
  gc.disable()
@@ -42,6 +49,20 @@ CASES = edit_cases("""
      step(x, y)
 +gc.collect()
  done()
+== move_collect_after_loop 3
+ from gc import collect
+ for x in ds:
+     if step(x):
+-        collect()  # HERE
++        pass  # HERE
+     print(x)
++collect()
+== move_collect_after_loop 4
+ import gc
+ class Tidy(keras.callbacks.Callback):
+     def on_train_batch_end(self, batch, logs=None):
+-        gc.collect()  # HERE
++        pass  # HERE
 == move_collect_after_loop 5
  import gc
  for epoch in range(3):
@@ -96,6 +117,11 @@ CASES = edit_cases("""
  for x, y in ds:
 -    step = tf.function(train_step)  # HERE
      loss = step(x, y)
+== hoist_traced_function 3
+ import tensorflow as tf
+ for x, y in ds:
+     step = tf.function(lambda a: model(a) * y)  # HERE
+     loss = step(x)
 == hoist_traced_function 4
  import tensorflow as tf
  for k in range(3):

@@ -8,6 +8,12 @@ from slowtrain.script.fixes.models import keras_calls
 from tests.source.cures.edit_cases import assert_edit, edit_cases
 
 CASES = edit_cases("""
+== run_several_steps_per_call 2
+ model.compile(
+     optimizer="adam",
+-    loss="mse",  # HERE
++    loss="mse", steps_per_execution=50,  # HERE
+ )
 == run_several_steps_per_call 3
  class Seen(keras.callbacks.Callback):
      def on_train_batch_end(self, batch, logs=None):
@@ -20,6 +26,9 @@ CASES = edit_cases("""
 +model.compile("adam", "mse", steps_per_execution=50)  # HERE
 == run_several_steps_per_call 6
  model.compile(**options)  # HERE
+== run_several_steps_per_call 7
+ model.compile("adam", "mse")  # HERE
+ saver = ModelCheckpoint("best.keras", save_freq=100)
 == run_several_steps_per_call 8
  model.compile("adam", "mse")  # HERE
  model.fit(ds.repeat(), steps_per_epoch=STEPS)
@@ -30,6 +39,9 @@ CASES = edit_cases("""
 == run_several_steps_per_call 10
  model.compile("adam", "mse")  # HERE
  model.fit(ds.repeat(), **options(steps_per_epoch=n))
+== disable_xla 1
+-model.compile("adam", "mse", jit_compile=True)  # HERE
++model.compile("adam", "mse", jit_compile=False)  # HERE
 == disable_unroll 1
 -layer = keras.layers.LSTM(24, unroll=True, return_sequences=True)  # HERE
 +layer = keras.layers.LSTM(24, return_sequences=True)  # HERE
@@ -40,6 +52,13 @@ CASES = edit_cases("""
  model = forecaster(24)
 == disable_unroll 2
  layer = keras.layers.LSTM(24, unroll=UNROLL)  # HERE
+== use_predict_on_batch 1
+ for x in rows:
+-    scores = model.predict(x[None], verbose=0)[0]  # HERE
++    scores = model.predict_on_batch(x[None])[0]  # HERE
+== use_predict_on_batch 2
+-p = self.model.predict(x=state, batch_size=1)  # HERE
++p = self.model.predict_on_batch(x=state)  # HERE
 == use_predict_on_batch 3
  p = model.predict(ds.batch(3).take(1), verbose=0)  # HERE
 == use_predict_on_batch 4

@@ -75,6 +75,12 @@ CASES = edit_cases("""
      model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(1)])
      model.compile("adam", "mse")
      model.fit(x, y)  # HERE
+== an unknown model
+ import tensorflow as tf
+ for k in range(4):
+     model = build()
+     model.compile("adam", "mse")
+     model.fit(x, y)  # HERE
 """)
 
 

@@ -50,9 +50,12 @@ CASES: dict[str, tuple[str, bool]] = {
     "a metric of Keras's": (script(metrics="keras.metrics.MeanSquaredError()"), True),
     "state that does not begin at zero": (script("Nadam(lr)"), False),
     "a rate that stays": (script("Adam(0.1)"), False),
+    "another setting that changes": (script("Adam(lr, beta_1=self.beta)"), False),
     "a metric of one's own": (script(metrics="Mine()"), False),
     "layers are switched": (script(more="model.layers[0].trainable = False"), False),
     "compiled elsewhere too": (script(more="model.compile('sgd', 'mse')"), False),
+    "a model that was compiled before": (script(more="model = keras.models.load_model('a.keras')"), False),
+    "metrics that go on": (script(more="model.train_on_batch(x, y)"), False),
     "a schedule": (script(more="s = keras.optimizers.schedules.CosineDecay(1, 2)"), False),
 }
 

@@ -31,6 +31,13 @@ CASES = edit_cases("""
 -    lr=0.1 * 0.9 ** epoch,
 +    lr=tensorflow.constant(0.1 * 0.9 ** epoch, tensorflow.float32),
  )
+== as_tensors:k=int 4
+ import tensorflow as tf
+ @tf.function  # HERE
+ def step(x, k):
+     return tf.reshape(x, (k, -1))
+ for k in range(3):
+     step(x, k)
 == as_tensors:step=int,weights=float 1
  import tensorflow as tf
  @tf.function  # HERE
@@ -49,6 +56,17 @@ CASES = edit_cases("""
  def step(x, lr):
      return model(x, rate=lr)
  step(x, lr)
+== as_tensors:lr=float 4
+ import tensorflow as tf
+ class Trainer:
+     @tf.function  # HERE
+     def step(self, x, lr):
+         return lr * tf.reduce_sum(x)
+
+     def run(self, ds):
+         for n, x in enumerate(ds):
+-            self.step(x, 0.1 / (n + 1))
++            self.step(x, tf.constant(0.1 / (n + 1), tf.float32))
 == as_tensors:lr=float 6
  import tensorflow as tf
  @tf.function  # HERE
@@ -84,6 +102,12 @@ CASES = edit_cases("""
  def step(x, beta=1.0):
      return beta * tf.reduce_sum(x)
  step(x, **weights)
+== as_tensors:beta=float 3: nobody knows which of both holds it
+ import tensorflow as tf
+ @tf.function  # HERE
+ def step(x, beta):
+     return beta * tf.reduce_sum(x)
+ step(**inputs, **weights)
 == as_tensors:tau=float 1
  import tensorflow as tf
  class Coder:
@@ -155,6 +179,11 @@ CASES = edit_cases("""
 +@tf.function(reduce_retracing=True)  # HERE
  def step(ids, y):
      return loss(y, model(ids)) / tf.cast(tf.shape(ids)[1], tf.float32)
+== reduced 5
+ import tensorflow as tf
+ @tf.function(input_signature=[tf.TensorSpec((4,))])  # HERE
+ def step(ids):
+     return model(ids)
 """)
 
 

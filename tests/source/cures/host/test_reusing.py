@@ -83,6 +83,7 @@ def test_a_copy_of_one_that_stays() -> None:
         ("    local.set_weights(weights)\n", ""),  # its own first weights are used
         ("local.set_weights(weights)", "local.set_weights(local.get_weights())"),
         ("return local.get_weights()", "return local"),  # a model for each ward
+        ("return local.get_weights()", "kept.append(local); return 0"),
         ("    seen = local", "    local.trainable = False\n    seen = local"),
         ("build(cfg.width)\n    local.c", "build(ward.width)\n    local.c"),  # another one for each ward
         ("    weights = server", "    cfg.lr *= 0.9\n    weights = server"),

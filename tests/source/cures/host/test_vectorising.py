@@ -13,6 +13,23 @@ from slowtrain.script.text import source_file
 from tests.source.cures.edit_cases import assert_edit, edit_cases
 
 CASES = edit_cases("""
+== two indices
+ import numpy as np
+ def preprocess_data(data):
+-    for i in range(len(data)):
+-        for j in range(data.shape[1]):
+-            data[i, j] = np.sqrt(data[i, j])  # HERE
++    data[...] = np.sqrt(data)  # HERE
+     return data
+== one index
+ import numpy as np
+ def preprocess(data):
+-    for i in range(len(data)):
+-        data[i] = np.sqrt(data[i])  # HERE
++    data[...] = np.sqrt(data)  # HERE
+     return data
+ x = np.random.rand(100, 3)
+ preprocess(x)
 == a list of sums
  import numpy as np
  def total_energy(data):
@@ -72,6 +89,12 @@ CASES = edit_cases("""
 -    if X[i] > 0.5:
 -        out[i] = 1.0 # HERE
 +out[...] = np.where(X > 0.5, 1.0, out) # HERE
+== each image by its own mean
+ import numpy as np
+ X = np.random.rand(500, 28, 28)
+-for i in range(X.shape[0]):
+-    X[i] = (X[i] - X[i].mean()) / X[i].std()  # HERE
++X[...] = (X - np.mean(X, axis=(1, 2), keepdims=True)) / np.std(X, axis=(1, 2), keepdims=True)  # HERE
 == a recurrence
  import numpy as np
  X = np.random.rand(500)
@@ -132,6 +155,12 @@ CASES = edit_cases("""
 +    v = x / 255.0
 +    y[...] = np.where(v > 0.5, v * v, 0.0)  # HERE
      return y
+== images of a data set
+ import numpy as np
+ from tensorflow.keras.datasets import mnist
+ (x_train, y_train), _ = mnist.load_data()
+-x_train = np.array([image / 255.0 for image in x_train])  # HERE
++x_train = (x_train / 255.0)  # HERE
 == lists of rows
  import numpy as np
  X = np.random.rand(50, 3)

@@ -65,6 +65,7 @@ NOT = {
     "any shape": plain("[k] * k", "tf.TensorSpec(None, tf.float32)"),
     "a shape of elsewhere": plain("[k, k]", "tf.TensorSpec(shape, tf.float32)"),
     "rows of several lengths": plain("k", "tf.RaggedTensorSpec((None,), tf.float32)"),
+    "a signature of elsewhere": plain("k", "signature()"),
     "types alone": plain("k", NUMBER).replace("output_signature=" + NUMBER, "output_types=tf.float32"),
     "arguments of the generator": plain("k", NUMBER).replace("samples, out", "samples, args=(3.0,), out"),
     "no data set": plain("k", NUMBER).replace("tf.data.Dataset", "mine"),

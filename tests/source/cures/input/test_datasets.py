@@ -61,6 +61,18 @@ PREFETCHED = edit_cases(r"""
      .batch(  # HERE
 -3)
 +3).prefetch(tf.data.AUTOTUNE)
+== in a loop's header
+ import tensorflow as tf
+ ds = tf.data.Dataset.range(9)
+-for x in ds.batch(3):  # HERE
++for x in ds.batch(3).prefetch(tf.data.AUTOTUNE):  # HERE
+     print(x)
+== in a function
+ import tensorflow as tf
+ def make(n):
+     ds = tf.data.Dataset.range(n)
+-    return ds.batch(3)  # HERE
++    return ds.batch(3).prefetch(tf.data.AUTOTUNE)  # HERE
 == before what is no operation
  import tensorflow as tf
 -it = tf.data.Dataset.range(9).batch(3).as_numpy_iterator()  # HERE
@@ -89,6 +101,10 @@ PREFETCHED = edit_cases(r"""
  b, c = b.take(3).batch(3), b.skip(3).batch(3)  # HERE
 == threads, no data set
  found = pool.map(work, range(9))  # HERE
+== a pool by another name
+ from x import y
+ with y() as executor:
+     r = executor.map(f, range(9))  # HERE
 """)
 
 
@@ -98,17 +114,29 @@ def test_a_pipeline_ends_in_a_prefetch(case: EditCase) -> None:
 
 
 PARALLEL = {
+    "a function": (
+        "ds = tf.data.Dataset.range(9).map(f)  #@\n",
+        "ds = tf.data.Dataset.range(9).map(f, num_parallel_calls=tf.data.AUTOTUNE)  #@\n",
+    ),
     "a lambda, a comma": (
         "ds = ds.map(\n    lambda x: x + 1,  #@\n)\n",
         "ds = ds.map(\n    lambda x: x + 1, num_parallel_calls=tf.data.AUTOTUNE,  #@\n)\n",
     ),
     "by place": ("ds = ds.map(f, None)  #@\n", "ds = ds.map(f, tf.data.AUTOTUNE)  #@\n"),
+    "two in a line": (
+        "ds = ds.map(f).map(g).batch(2)  #@\n",
+        (
+            "ds = ds.map(f, num_parallel_calls=tf.data.AUTOTUNE)"
+            ".map(g, num_parallel_calls=tf.data.AUTOTUNE).batch(2)  #@\n"
+        ),
+    ),
     "CRLF": (
         "ds = ds.map(f)  #@\r\nprint(1)\r\n",
         "ds = ds.map(f, num_parallel_calls=tf.data.AUTOTUNE)  #@\r\nprint(1)\r\n",
     ),
     "parallel already": ("ds = ds.map(f, num_parallel_calls=4)  #@\n", None),
     "arguments nobody sees": ("ds = ds.map(f, **more)  #@\n", None),
+    "Python inside": ("def f(x):\n    return tf.py_function(g, [x], tf.float32)\nds = ds.map(f)  #@\n", None),
     "a count of its calls": ("def f(x):\n    seen.assign_add(1)\n    return x\nds = ds.map(f)  #@\n", None),
     "the built-in": ("xs = list(map(f, ys))  #@\n", None),
 }
@@ -126,6 +154,10 @@ def test_of_two_maps_in_a_line_the_named_one_is_parallel() -> None:
 
 
 THREADS = {
+    "a line of its own": (
+        "o = tf.data.Options()\no.threading.private_threadpool_size = 1\nds = ds.with_options(o)  #@\n",
+        "o = tf.data.Options()\nds = ds.with_options(o)  #@\n",
+    ),
     "all that an if holds": (
         "if small:\n    o.threading.private_threadpool_size = 1  #@\n",
         "if small:\n    o.threading.private_threadpool_size = 0  #@\n",
@@ -151,6 +183,14 @@ READERS = {
             "ds = tf.data.TFRecordDataset(names, num_parallel_reads=tf.data.AUTOTUNE)  #@\n"
         ),
         False,
+    ),
+    "interleaved one after the other": (
+        "ds = tf.data.Dataset.list_files('*').interleave(tf.data.TFRecordDataset, cycle_length=4)  #@\n",
+        (
+            "ds = tf.data.Dataset.list_files('*').interleave(tf.data.TFRecordDataset, cycle_length=4, "
+            "num_parallel_calls=tf.data.AUTOTUNE)  #@\n"
+        ),
+        True,
     ),
     "one file": ("ds = tf.data.TFRecordDataset('a.tfrecord')  #@\n", None, False),
     "perhaps one": ("def f(path):\n    return tf.data.TFRecordDataset(path)  #@\n", None, False),
@@ -290,6 +330,10 @@ UNORDERED = {
         "ds = tf.data.Dataset.range(9).map(load, num_parallel_calls=4)  #@\n",
         "ds = tf.data.Dataset.range(9).map(load, num_parallel_calls=4, deterministic=False)  #@\n",
     ),
+    "one whose order is asked for": (
+        "ds = tf.data.Dataset.range(9).map(load, 4, deterministic=True)  #@\n",
+        "ds = tf.data.Dataset.range(9).map(load, 4, deterministic=False)  #@\n",
+    ),
     "an interleave, without names": (
         "ds = names.interleave(tf.data.TFRecordDataset, 4, 1, tf.data.AUTOTUNE, None)  #@\n",
         "ds = names.interleave(tf.data.TFRecordDataset, 4, 1, tf.data.AUTOTUNE, False)  #@\n",
@@ -325,6 +369,15 @@ CALLED = {
                 self.gain = tf.Variable(1.0)
             def __call__(self, n):
                 return n * self.gain
+        ds = tf.data.Dataset.from_tensor_slices(n).map(Front())  #@
+        """,
+        None,
+    ),
+    "one that draws": (
+        """
+        class Front:
+            def __call__(self, n):
+                return tf.image.random_hue(n, 0.1)
         ds = tf.data.Dataset.from_tensor_slices(n).map(Front())  #@
         """,
         None,

@@ -70,6 +70,10 @@ STATISTICS = f"table = {ROWS}\nmean, std = table.mean(0), table.std(0)\n"
 
 SAME = {
     "a constant of the file": Case(ROWS, "def f(x):\n    return -x * SCALE", setup="SCALE = -1 / 3"),
+    "statistics of columns": Case(PAIRS, "def f(x, y):\n    return (x - mean) / std, y", (1, 0), (1, 0), STATISTICS),
+    "functions of numbers": Case(
+        ROWS, "def f(x):\n    x = tf.math.log1p(x)\n    return tf.nn.relu(tf.cast(x, tf.float64))"
+    ),
     "two values of one shape": Case(
         PAIRS.replace("np.arange(10)", ROWS), "def f(x, y):\n    return tf.where(x > y, x, y * 2)", (1, 1), (1,)
     ),
@@ -130,6 +134,9 @@ SAME = {
     ),
     "a function that it calls": Case(
         ROWS, "def inner(v, by=2.0):\n    return v * by\ndef f(x):\n    return inner(x, by=3.0) + inner(x)", (1,), (1,)
+    ),
+    "a method of an object with a name": Case(
+        NUMBERS, KIND.format(more="") + "kind = Kind()", (0, 0, 0), (0, 0, 0), mapped="kind.f"
     ),
     "a method, numbers that it was made with": Case(
         NUMBERS, KIND.format(more=" * self.by"), (0, 0, 0), (0, 0, 0), mapped="Kind().f"
@@ -211,6 +218,9 @@ NOT = {
     ),
     "a tuple or a row": Case(f"(({ROWS}, {ROWS}), {ROWS})", "def f(x, y):\n    return x[0] + y", (1, 1, 1), (1,)),
     "a method that a class of another file may have": Case(ROWS, "from other import k", (1,), (1,), mapped="k.f"),
+    "what a method adds up": Case(
+        NUMBERS, KIND.format(more=" * tf.reduce_sum(x['a'])"), (0, 0, 0), (0, 0, 0), mapped="Kind().f"
+    ),
     "a row that an object holds, of numbers": Case(
         "np.arange(10)",
         "class Kind:\n    def __init__(self):\n        self.by = np.ones(3)\n"
@@ -226,14 +236,26 @@ NOT = {
         (2,),
         mapped="Kind().f",
     ),
+    "a mean of a picture": Case(PICTURES, "def f(x):\n    return x - tf.reduce_mean(x)", (3,), (3,)),
     "a number by a row": Case(PAIRS, "def f(x, y):\n    return x * tf.cast(y, tf.float32)", (1, 0), (1,)),
+    "a number by a constant row": Case(
+        "np.arange(10.0)", "def f(x):\n    return x * mean", (0,), (1,), STATISTICS.replace("float32", "float64")
+    ),
     "a row that nobody measured": Case(ROWS, "def f(x):\n    return x[0]"),
     "a constant that nobody measured": Case(PAIRS, "def f(x, y):\n    return (x - mean) / std, y", (), (), STATISTICS),
+    "a random number for each": Case(ROWS, "def f(x):\n    return x * tf.random.uniform(())", (1,), (1,)),
+    "a random number for each of another shape": Case(
+        ROWS, "def f(x):\n    return x * tf.random.normal(tf.shape(x)[:1])", (1,), (1,)
+    ),
     "one draw for a batch": Case(PICTURES, "def f(x):\n    return tf.image.random_brightness(x, 0.2)", (3,), (3,)),
+    "a random place": Case(PICTURES, "def f(x):\n    return tf.image.random_crop(x, (2, 2, 3))", (3,), (3,)),
+    "a decoder": Case("names", "def f(n):\n    return tf.io.decode_png(tf.io.read_file(n))", (0,), (3,)),
+    "Python": Case(ROWS, "def f(x):\n    return tf.numpy_function(g, [x], tf.float32)", (1,), (1,)),
     "a choice": Case(
         ROWS, "def f(x):\n    if tf.reduce_any(x > 0, axis=-1):\n        x = -x\n    return x", (1,), (1,)
     ),
     "a product of matrices": Case(PICTURES, "def f(x):\n    return x @ x", (3,), (3,)),
+    "words of a text": Case(LINES, "def f(t):\n    return tf.strings.split(t)", (0,), (1,)),
     "a shape of its own": Case(ROWS, "def f(x):\n    return tf.reshape(x, (-1, 3))", (1,), (2,)),
     "a shape, in two places": Case(
         ROWS,

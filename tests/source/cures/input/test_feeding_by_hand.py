@@ -67,6 +67,7 @@ CONVERTED = {
     "lists of any length": ("x = [f(n) for n in names]", "xb = tf.constant(x[i:i + 10], dtype=tf.float32)", "", ""),
     "lists, no type": ("x = [[1, 2.5] for _ in range(90)]", "xb = tf.constant(x[i:i + 10])", "", ""),
     "nobody knows": ("x = load()", "xb = tf.constant(x[i:i + 10])", "", ""),
+    "by a place in the loop": ("x = np.zeros((90, 3))", "xb = tf.constant(x[i:i + 10], shape=(i, 3))", "", ""),
     "one row by a name": ("x = np.zeros((90, 3))", "xb = tf.constant(x[i])", "", ""),
 }
 
@@ -105,11 +106,14 @@ def test_data_that_changes_in_the_loop_is_left_alone(rest: str) -> None:
 
 
 ONCE = {
+    "a constant": ("w = tf.constant([1.0, 2.0])", "step(w)", True),
     "work on the data": ("z = (x - x.mean(0)) / np.std(x, axis=0)", "step(z[i])", True),
     "by the round": ("z = np.roll(x, i)", "step(z)", False),
+    "drawn": ("z = np.random.rand(3)", "step(z)", False),
     "a variable": ("v = tf.Variable(x)", "step(v)", False),
     "changed afterwards": ("z = np.array(x)", "z += 1", False),
     "handed to be changed": ("z = np.array(x)", "z.sort()", False),
+    "a call that nobody knows": ("z = env.reset()", "step(z)", False),
     "no work": ("z = x", "step(z)", False),
 }
 
@@ -184,7 +188,7 @@ def test_a_generator_runs_beside_the_step() -> None:
     assert _edited(GENERATED, background_batches.prefetch_in_thread) == expected
 
 
-@pytest.mark.parametrize("where", ["loss = model"])
+@pytest.mark.parametrize("where", ["yield read", "loss = model"])
 def test_wherever_the_time_goes(where: str) -> None:
     text = GENERATED.replace("  #@", "").replace(where, f"{where} #@", 1)
     rows = text.split("\n")
@@ -206,6 +210,8 @@ def test_a_count_stays_around_it() -> None:
 
 MAKING = "return np.fromfile"
 SHARED = {
+    "a buffer that the loop fills": (MAKING, "return memory.draw(k) + np.fromfile", "print(", "memory.add("),
+    "a model that trains": (MAKING, "return model.predict(k) + np.fromfile", "print(", "print("),
     "one source of random numbers": (
         MAKING,
         f"{MAKING}(np.random.rand()) + np.fromfile",
@@ -262,6 +268,7 @@ HELD = {
     "of the round before": ("            y = x[:, 0]", "            y = y + x[:, 0]"),
     "of the step's result": ("            y = x[:, 0]", "            y = x[:, 0] * loss"),
     "no line of its own": ("            y = x[:, 0]", "            y = x[:, 0]; z = y"),
+    "the model": ("            y = x[:, 0]", "            y = model(x)"),
     "an else": ("        print(epoch", "        else:\n            pass\n        print(epoch"),
 }
 

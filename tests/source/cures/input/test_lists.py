@@ -13,15 +13,24 @@ CASES: dict[str, tuple[str, str | None]] = {
         "rows = [np.zeros(3) for _ in range(4)]\nx = tf.constant(rows, tf.float32)  # HERE\n",
         'x = tf.constant(np.asarray(rows, "float32"), tf.float32)',
     ),
+    "nobody knows": (
+        "def put(f):\n    return tf.convert_to_tensor(f, dtype=tf.float32)  # HERE\n",
+        'tf.convert_to_tensor(np.asarray(f, "float32") if isinstance(f, (list, tuple)) else f, dtype=tf.float32)',
+    ),
     "a type in a text": (
         "def put(f):\n    return tf.constant(f, 'float32')  # HERE\n",
         "np.asarray(f, \"float32\") if isinstance(f, (list, tuple)) else f, 'float32')",
     ),
     "an array": ("rows = np.zeros(3)\nx = tf.constant(rows, tf.float32)  # HERE\n", None),
     "no type": ("def put(f):\n    return tf.constant(f)  # HERE\n", None),
+    "whole numbers": ("def put(f):\n    return tf.constant(f, tf.int32)  # HERE\n", None),
     "tensors in a list": ("x = tf.convert_to_tensor([tf.zeros(3), tf.ones(3)], tf.float32)  # HERE\n", None),
     "made on the spot of who knows what": ("x = tf.constant(read(), tf.float32)  # HERE\n", None),
     "in a graph": ("@tf.function\ndef put(f):\n    return tf.constant(f, tf.float32)  # HERE\n", None),
+    "called from a graph": (
+        "def put(f):\n    return tf.constant(f, tf.float32)  # HERE\n@tf.function\ndef step(f):\n    return put(f)\n",
+        None,
+    ),
     "under a tape": (
         (
             "def put(f):\n    return tf.constant(f, tf.float32)  # HERE\n"

@@ -44,12 +44,7 @@ def changed(text: str) -> tuple[str, bool] | None:
     return (edits.edited_text(source, found), same) if found else None
 
 
-@pytest.mark.parametrize(
-    ("operations", "same"),
-    [
-        (".map(jitter).prefetch(2)", False),
-    ],
-)
+@pytest.mark.parametrize(("operations", "same"), [(".map(jitter).prefetch(2)", False), (".prefetch(2)", True)])
 def test_each_turn_begins_with_the_first_one(operations: str, same: bool) -> None:
     new = method(operations).replace("self.ds = self.ds", "this_ds = self.ds").replace("in self.ds", "in this_ds")
     assert changed(method(operations)) == (new, same)
@@ -60,6 +55,8 @@ def test_each_turn_begins_with_the_first_one(operations: str, same: bool) -> Non
 @pytest.mark.parametrize(
     "text",
     [
+        method(after="\n\n    def test(self):\n        return len(self.ds)"),
+        method(also="\n        self.all = self.ds"),
         method(operations=".concatenate(self.ds)"),
         method(operations=".map(jitter)") + "\nrun.ds = other\n",
         method(operations=".items()"),

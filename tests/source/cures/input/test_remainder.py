@@ -23,14 +23,18 @@ def _edited(text: str) -> str | None:
 
 
 DROPPED = {
+    "at the batch": (f"ds = {SLICES}.batch(8).prefetch(2)  #@\n", "batch(8)", "batch(8, drop_remainder=True)"),
+    "by its name": (f"ds = {SLICES}.batch(batch_size=8)  #@\n", "size=8", "size=8, drop_remainder=True"),
     "seen from the loop": (
         f"ds = {SLICES}.batch(8)\nfor a, b in ds:  #@\n    step(a, b)\n", "batch(8)", "batch(8, drop_remainder=True)",
     ),
     "False": (f"ds = {SLICES}.batch(8, drop_remainder=False)  #@\n", "False", "True"),
+    "padded": (f"ds = {SLICES}.padded_batch(8)  #@\n", "batch(8)", "batch(8, drop_remainder=True)"),
     "beside a validation of its own": (
         f"ds = {SLICES}.batch(8)\nheld = {SLICES}.batch(9)\nm.fit(ds, validation_data=held)  #@\n",
         "batch(8)", "batch(8, drop_remainder=True)",
     ),
+    "repeated behind": (f"ds = {SLICES}.batch(8).repeat()  #@\n", "batch(8)", "batch(8, drop_remainder=True)"),
 }  # fmt: skip
 
 
@@ -45,6 +49,10 @@ STAYS = {
     "packed": f"ds = {SLICES}.batch(8, **more)  #@\n",
     "endless": f"ds = {SLICES}.repeat().batch(8)  #@\n",
     "judged on the same": f"ds = {SLICES}.batch(8)\nm.fit(ds)  #@\nm.evaluate(ds)\n",
+    "a function for both": (
+        f"def make(x, y):\n    return {SLICES}.batch(8)  #@\nm.fit(make(x, y), validation_data=make(p, q))\n"
+    ),
+    "arrays": "m.fit(x, y, batch_size=8)  #@\n",
     "no data set": "queue = pool.batch(8)  #@\n",
 }
 

@@ -39,6 +39,16 @@ def _check(before: str, after: str | None, edit: Callable[[Source, int], Sequenc
 
 
 CACHED = {
+    "a chain": (
+        """\
+        import tensorflow as tf
+        ds = (tf.data.TFRecordDataset(names)
+              .map(lambda x: tf.io.parse_tensor(x, tf.float32))  #@
+              .batch(2))
+        """,
+        "      .map(lambda x: tf.io.parse_tensor(x, tf.float32))\n      .cache()  #@\n      .batch(2))",
+        True,
+    ),
     "a shuffle in front of it": (
         """\
         import tensorflow as tf
@@ -50,6 +60,16 @@ CACHED = {
         "ds = tf.data.Dataset.from_tensor_slices(names).map(load)\nds = ds.cache().shuffle(100, seed=1).batch(2)  #@\n",
         False,
     ),
+    "a random function": (
+        """\
+        import tensorflow as tf
+        def load(n):
+            return tf.image.random_crop(n, (3, 3, 3))
+        ds = tf.data.Dataset.from_tensor_slices(names).map(load).batch(2)  #@
+        """,
+        None,
+        False,
+    ),
     "a random layer in a function that it calls": (
         """\
         import tensorflow as tf
@@ -58,6 +78,11 @@ CACHED = {
             return turn(x)
         ds = tf.data.Dataset.from_tensor_slices(names).map(lambda x: inner(x)).batch(2)  #@
         """,
+        None,
+        False,
+    ),
+    "an endless one": (
+        "import tensorflow as tf\nds = tf.data.Dataset.range(9).repeat().map(lambda x: x + 1).batch(2)  #@\n",
         None,
         False,
     ),
@@ -130,14 +155,39 @@ def test_a_cache_goes_behind_all_that_stays_the_same() -> None:
 
 
 SHUFFLED = {
+    "line by line": (
+        "ds = tf.data.TFRecordDataset(names)\nds = ds.map(load)\nds = ds.shuffle(100)  #@\nds = ds.batch(8)\n",
+        "ds = tf.data.TFRecordDataset(names)\nds = ds.shuffle(100)\nds = ds.map(load)  #@\nds = ds.batch(8)\n",
+    ),
+    "one chain, two maps": (
+        "ds = tf.data.Dataset.list_files('*').map(load, num_parallel_calls=2).map(f).shuffle(9).batch(8)  #@\n",
+        "ds = tf.data.Dataset.list_files('*').shuffle(9).map(load, num_parallel_calls=2).map(f).batch(8)  #@\n",
+    ),
+    "rows with comments": (
+        "ds = (d\n      .map(load)  # slow\n      .shuffle(9, reshuffle_each_iteration=True)  #@\n      .batch(8))\n",
+        "ds = (d\n      .shuffle(9, reshuffle_each_iteration=True)  # slow\n      .map(load)  #@\n      .batch(8))\n",
+    ),
+    "behind a repeat": ("ds = d.map(load).repeat().shuffle(9)  #@\n", "ds = d.repeat().shuffle(9).map(load)  #@\n"),
+    "a cache in front": ("ds = d.map(load).cache().shuffle(9)  #@\n", None),
+    "a filter in front": ("ds = d.map(load).filter(f).shuffle(9)  #@\n", None),
+    "its size is known only then": (
+        "ds = tf.data.Dataset.list_files('*').map(load)\nn = len(list(ds))\nds = ds.shuffle(n)  #@\n",
+        None,
+    ),
     "what lies between is used": (
         "ds = tf.data.Dataset.list_files('*').map(load)\nval = ds.take(10)\nds = ds.shuffle(9)  #@\n",
+        None,
+    ),
+    "what lies between is looked at": (
+        "ds = tf.data.Dataset.list_files('*').map(load)\nnorm.adapt(ds)\nds = ds.shuffle(9)  #@\n",
         None,
     ),
     "another name that is used later": (
         "a = tf.data.Dataset.list_files('*').map(load)\nb = a.shuffle(9)  #@\nmodel.evaluate(a)\n",
         None,
     ),
+    "a branch": ("ds = d.map(load)\nif training:\n    ds = ds.shuffle(9)  #@\n", None),
+    "the array's own": ("rng.shuffle(x)  #@\n", None),
 }
 
 
@@ -148,6 +198,11 @@ def test_a_shuffle_comes_before_the_work(before: str, after: str | None) -> None
 
 BATCHED = edit_cases(
     """
+== numbers of rows
+ def f(x, y):
+     return tf.math.log(x) / 2.0, y
+-ds = tf.data.Dataset.from_tensor_slices(t).map(f).batch(8)  # HERE
++ds = tf.data.Dataset.from_tensor_slices(t).batch(8).map(f)  # HERE
 == over a shuffle, line by line
  ds = tf.data.TextLineDataset(p)
 -ds = ds.map(lambda x: tf.strings.length(x))  # HERE
@@ -159,10 +214,14 @@ BATCHED = edit_cases(
  ds = tf.data.TextLineDataset(p).map(lambda x: tf.strings.length(x)).cache().batch(8)  # HERE
 == elements of any shape
  ds = tf.data.Dataset.from_generator(g, tf.float32).map(lambda x: x * 2).batch(8)  # HERE
+== padded
+ ds = tf.data.Dataset.from_tensor_slices(t).map(lambda x: x * 2).padded_batch(8)  # HERE
 == batches already
  ds = tf.data.Dataset.from_tensor_slices(t).batch(8).map(lambda x: x * 2)  # HERE
 == a sum over the element
  ds = tf.data.Dataset.from_tensor_slices(t).map(lambda x: tf.reduce_sum(x)).batch(8)  # HERE
+== a draw for each element
+ ds = tf.data.Dataset.from_tensor_slices(t).map(lambda x: x * tf.random.uniform(())).batch(8)  # HERE
 == another map behind it that is no elementwise one
  ds = tf.data.Dataset.from_tensor_slices(t).map(lambda x: x * 2).map(lambda x: x[0]).batch(8)  # HERE
 """,

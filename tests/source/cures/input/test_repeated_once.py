@@ -47,7 +47,10 @@ def test_it_is_converted_once(row: str, before: str, after: str) -> None:
 
 STAYS = {
     "drawn": "step(tf.constant(np.random.rand(9)))",
+    "a variable": "step(tf.Variable(a))",
+    "when it is called": "step(lambda: tf.constant(a))",
     "changed in the loop": "step(tf.constant(a)); a[0] += 1",
+    "handed to what may change it": "step(tf.constant(a)); np.random.shuffle(a)",
     "only in some turns": "if i % 9: step(tf.constant(a))",
 }
 

@@ -29,6 +29,7 @@ def list_one_batch(text: str, parts: int = 2) -> str | None:
     [
         (f"{DATA}((x, y)).batch(len(x)).prefetch(1)", "(tf.convert_to_tensor(x), tf.convert_to_tensor(y))", 2),
         (f"{DATA}({{'a': x, 'b': y}}).batch(8)", "{'a': tf.convert_to_tensor(x), 'b': tf.convert_to_tensor(y)}", 2),
+        ("tf.data.Dataset.from_tensors((x, y))", "(tf.convert_to_tensor(x), tf.convert_to_tensor(y))", 2),
     ],
 )
 def test_where_a_loop_goes_through_it(data: str, batch: str, parts: int) -> None:
@@ -61,6 +62,8 @@ def test_what_has_a_name() -> None:
     "text",
     [
         f"for one in {DATA}((x, y)):\n    step(one)\n",  # a row in each turn
+        f"for one in {DATA}((x, y)).shuffle(8).batch(8):\n    step(one)\n",
+        f"for one in {DATA}((x, y)).batch(8).map(f):\n    step(one)\n",
         f"for one in {DATA}((x, (y, z))).batch(8):\n    step(one)\n",
         f"for one in {DATA}(x).batch(8):\n    step(one)\n",  # an array, or a tuple of arrays
         f"for one in {DATA}((x, y, z)).batch(8):\n    step(one)\n",  # one of them has no parts

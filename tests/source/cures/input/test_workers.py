@@ -51,6 +51,7 @@ def _edited(text: str, edit: Callable[[Source, int], list[Edit]] = worker_thread
 TOLD = {
     "its own arguments handed on": ("super().__init__(**kwargs)", "super().__init__(workers=4, **kwargs)"),
     "none handed on": ("super().__init__()", "super().__init__(workers=4)"),
+    "by the old way of writing": ("super(Batches, self).__init__()", "super(Batches, self).__init__(workers=4)"),
     "nothing called": ("pass", "super().__init__(workers=4)\n        pass"),
 }
 
@@ -71,6 +72,7 @@ ALONE = {
     "what it made, kept": "self.rows.append(smooth(self.rows[index]))  #@\n        return self.rows[-1]",
     "its array filled": "self.rows[index] = 1  #@\n        return self.rows[index]",
     "a global": "global n  #@\n        n = index\n        return self.rows[n]",
+    "a model asked": "return model.predict(self.rows[index])  #@",
 }
 
 
@@ -93,7 +95,7 @@ def test_workers_that_are_there_stay() -> None:
     assert _edited(text) is None
 
 
-@pytest.mark.parametrize(("kind", "helped"), [("once", True), ("loop", False)])
+@pytest.mark.parametrize(("kind", "helped"), [("work", True), ("once", True), ("samples", True), ("loop", False)])
 def test_threads_are_no_cure_of_a_loop_in_bytecode(kind: str, helped: bool) -> None:
     """It holds the interpreter's lock: what one of them does the others wait for."""
     assert (

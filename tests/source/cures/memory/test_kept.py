@@ -45,8 +45,8 @@ def limit_length(text: str, *, attribute: bool = False, kind: str = "list") -> s
 
 @pytest.mark.parametrize(
     "use",
-    [ "print(len(held), held[-1])",  "z = [np.mean(h) for h in held]",
-      "if held:\n    held.clear()", ],
+    [ "print(len(held), held[-1])", "y = random.sample(held, 4)", "z = [np.mean(h) for h in held]",
+     "a = np.array(held)", "if held:\n    held.clear()", "x, y = zip(*[h for h in held])"],
 )  # fmt: skip
 def test_a_list_gets_a_limit(use: str) -> None:
     new = limit_length(LOOP + use + "\n")
@@ -57,8 +57,8 @@ def test_a_list_gets_a_limit(use: str) -> None:
 
 @pytest.mark.parametrize(
     "use",
-    ["y = held[:10]",  "tf.stack(held)",  "held = list(held)", "held.sort()",
-     "held.pop(0)", "json.dump(held)", "held[0] = 1", "def f(held):\n    pass", ],
+    ["y = held[:10]",  "tf.stack(held)", "report(held)", "held = list(held)", "held.sort()",
+     "held.pop(0)", "json.dump(held)", "held[0] = 1", "def f(held):\n    pass", "other = held"],
 )  # fmt: skip
 def test_a_list_that_is_needed_as_a_list_stays(use: str) -> None:
     assert limit_length(LOOP + use + "\n") is None
@@ -117,7 +117,7 @@ def test_what_is_read_of_each_is_kept_instead() -> None:
 @pytest.mark.parametrize(
     "use",
     ["n = [tf.linalg.global_norm(g) + len(g) for g in held]", "n = [norm(g) for g in held]",
-      "n = [tf.linalg.global_norm(g) for g in held]\nprint(held[0])",
+     "n = [np.mean(g) for g in held]", "n = [tf.linalg.global_norm(g) for g in held]\nprint(held[0])",
      "n = [tf.linalg.global_norm(g) for g in held if g]", "n = [tf.norm(g, ord=k) for g in held]", ],
 )  # fmt: skip
 def test_what_is_read_otherwise_stays(use: str) -> None:

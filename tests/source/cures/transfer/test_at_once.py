@@ -27,7 +27,9 @@ for rows, xb in tf.data.Dataset.from_tensor_slices((r, x)).batch(8):
     each = step(xb)
     bank.record(rows, each)
 """
+ZIP = "for row, value in zip(rows, losses):\n            self.score[int(row)] = float(value)"
 LOOPS: dict[str, tuple[str, str, str | None]] = {
+    "two tensors": ("return each", ZIP, "zip(rows.numpy(), losses.numpy())"),
     "numbered": (
         "return each",
         "for i, v in enumerate(losses):\n            self.all[i] = float(v)",
@@ -43,6 +45,7 @@ LOOPS: dict[str, tuple[str, str, str | None]] = {
         "for v in losses:\n            self.all.append(float(v))\n        self.last = v",
         None,
     ),
+    "a tuple": ("return each, each", "for v in losses:\n            self.all.append(float(v))", None),
     "a list of tensors": ("return [each]", "for v in losses:\n            self.all.append(float(v))", None),
     "several by one op": (
         "each = tf.unstack(x)\n    return each",
@@ -99,6 +102,7 @@ BY_PLACE: dict[str, tuple[str, str | None, str]] = {
     "of a row, along an axis": ("seen.append(int(tf.argmax(scores[i], 0)))", None, ""),
     "an array, perhaps": ("seen.append(tf.argmax(scores[i]).numpy())", None, ""),
     "another tensor in each turn": ("y = step(x, y)[1]\n            seen.append(int(y[i]))", None, ""),
+    "no element of its own": ("seen.append(int(y[0]))", None, ""),
     "whole as well": ("seen.append(int(y[i]) + tf.size(y))", None, ""),
 }
 

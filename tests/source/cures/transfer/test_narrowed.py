@@ -76,6 +76,7 @@ STAYS = {
     "the label as well": (f"ds = {SLICES}.map(lambda a, b: ({CAST}, b + 1))  #@", "model.fit(ds)"),
     "to half": (f"ds = {SLICES}.map(lambda a, b: (tf.cast(a, tf.float16), b))  #@", "model.fit(ds)"),
     "looked at": (f"ds = {SLICES}.map(scale)  #@", "model.fit(ds)\nfor a, b in ds: print(a)"),
+    "looked at in parts": (f"ds = {SLICES}.map(scale)  #@\nfew = ds.take(1)", "model.fit(ds)"),
     "a step of its own": (f"ds = {SLICES}.map(scale)  #@", "model.fit(ds)\nwith tf.GradientTape() as t: pass"),
     "two models": (f"ds = {SLICES}.map(scale)  #@\nother = keras.Sequential([])", "model.fit(ds)"),
 }  # fmt: skip

@@ -34,6 +34,9 @@ def _edited(text: str) -> str | None:
 
 # Each with HERE where the new stage belongs.
 ENDS = {
+    "seen from the loop": (
+        f"ds = {SLICES}.batch(8)HERE\nfor epoch in range(3):\n    for i, x in enumerate(ds):  #@\n        step(x)\n"
+    ),
     "in the loop's header": f"ds = {SLICES}.batch(8)\nfor i, x in enumerate(ds.take(500)HERE):  #@\n    step(x)\n",
     "given to fit": f"ds = {SLICES}.batch(8).repeat()HERE\nmodel.fit(ds, steps_per_epoch=9)  #@\n",
     "made in a function": (f"def make():\n    return {SLICES}.batch(8)HERE  #@\n\n\nfor x in make():\n    step(x)\n"),
@@ -58,6 +61,7 @@ STAYS = {
     ),
     "its length is asked": f"ds = {SLICES}.batch(8)\n{FIT}print(len(ds))\n",
     "worked on behind": f"ds = {SLICES}.batch(8)\nfew = ds.take(3)\n{FIT}",
+    "judged as well": f"ds = {SLICES}.batch(8)\n{FIT}model.evaluate(ds)\n",
     "read by a function": f"ds = {SLICES}.batch(8)\ndef look():\n    print(len(ds))\n{FIT}",
     "made anew in each epoch": (
         f"for epoch in range(3):\n    ds = {SLICES}.batch(8)\n    for x in ds:  #@\n        step(x)\n"
