@@ -1,11 +1,18 @@
-"""Profiles of property-based tests: a few examples in every run, many with ``make fuzz``."""
+"""Profiles of property-based tests (``make fuzz`` takes many more examples), and what tests need to run."""
 
 from __future__ import annotations
 
+import importlib.util
 import os
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 settings.register_profile("quick", max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("fuzz", max_examples=3000, deadline=None, suppress_health_check=list(HealthCheck))
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    if item.get_closest_marker("tensorflow") is not None and importlib.util.find_spec("tensorflow") is None:
+        pytest.skip("TensorFlow is not installed here")

@@ -548,10 +548,7 @@ def test_the_host_and_the_link_in_more_words() -> None:
 
 @pytest.mark.parametrize(
     ("busy", "state", "says"),
-    [
-        (1.93, CheckState.NOTED, "other processes use 1.9 of 2 cores now"),
-        (0.04, CheckState.FINE, "0.04 of 2 cores"),
-    ],
+    [(1.93, CheckState.NOTED, "other processes use 1.9 of 2 cores now"), (0.04, CheckState.FINE, "0.04 of 2 cores")],
 )
 def test_cores_that_others_take_are_noted_and_no_fault(busy: float, state: CheckState, says: str) -> None:
     found = facts("cpu_only_vm") | {"others": {"busy_cores": busy, "cores": 2, "seconds": 0.5}}

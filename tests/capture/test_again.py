@@ -114,10 +114,7 @@ def test_the_innermost_statement_counts(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "script",
-    [
-        "tape = Tape()\ntape.__enter__()\n",
-        "def step():\n    with Tape() as tape:\n        yield 1\nlist(step())\n",
-    ],
+    ["tape = Tape()\ntape.__enter__()\n", "def step():\n    with Tape() as tape:\n        yield 1\nlist(step())\n"],
 )
 def test_what_cannot_run_again_says_so(tmp_path: Path, script: str) -> None:
     def try_it() -> None:

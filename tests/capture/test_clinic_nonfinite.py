@@ -20,7 +20,6 @@ CASES = Path(__file__).parents[2] / "clinic" / "cases" / "numerics" / "nonfinite
 
 def stopped(folder: Path, name: str) -> tuple[dict[str, Any], dict[str, Any]]:
     """What running the first bad step again found, and the answer of the report."""
-    pytest.importorskip("tensorflow", reason="TensorFlow is not installed here")
     script, answer = CASES / name / "script.py", folder / "answer.json"
     if not script.is_file():
         pytest.skip("the clinic is not here")

@@ -11,7 +11,6 @@ from slowtrain.trace.loading import recording_trace
 from . import running
 
 pytestmark = pytest.mark.tensorflow
-pytest.importorskip("tensorflow", reason="TensorFlow is not installed here")
 
 SCRIPT = """
 import tensorflow as tf

@@ -45,11 +45,6 @@ print("END", 1e3 * (time.perf_counter() - begun) / steps)
 """
 
 
-@pytest.fixture(autouse=True)
-def _needs_tensorflow() -> None:
-    pytest.importorskip("tensorflow", reason="TensorFlow is not installed here")
-
-
 def recorded_quick_steps(folder: Path, steps: int) -> tuple[Trace, float]:
     """The trace of so many steps of a tenth of a millisecond, and the mean that the script itself measured, in ms."""
     done = running.recorded(folder / "run", running.write(folder, LOOP), str(steps), "0")

@@ -409,7 +409,6 @@ main()
 
 @pytest.mark.tensorflow
 def test_a_known_leak_is_measured_and_its_line_named(tmp_path: Path) -> None:
-    pytest.importorskip("tensorflow", reason="TensorFlow is not installed here")
     script = running.write(tmp_path, LEAKY)
     done = running.recorded(tmp_path / "run", script)
     assert done.code == 0, done.err
@@ -454,7 +453,6 @@ search()
 @pytest.mark.tensorflow
 def test_models_that_a_search_keeps_are_named_with_their_line(tmp_path: Path) -> None:
     """Ten of them, by what ``fit`` gave back; each with weights of 2.5 MB and twice as much of its optimizer's."""
-    pytest.importorskip("tensorflow", reason="TensorFlow is not installed here")
     done = running.recorded(tmp_path / "run", running.write(tmp_path, KEPT_MODELS))
     assert done.code == 0, done.err
     trace = recording_trace.load_recording(done.folder)
@@ -497,7 +495,6 @@ for step in range(900):
 @pytest.mark.tensorflow
 def test_an_array_that_is_joined_to_itself_is_named_with_its_line(tmp_path: Path) -> None:
     """By 96 kB in each step, all of which the next one copies."""
-    pytest.importorskip("tensorflow", reason="TensorFlow is not installed here")
     done = running.recorded(tmp_path / "run", running.write(tmp_path, JOINED))
     assert done.code == 0, done.err
     trace = recording_trace.load_recording(done.folder)

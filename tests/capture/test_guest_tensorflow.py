@@ -19,11 +19,6 @@ from .loops import DATASET, GENERATOR, HEADER, STEP
 pytestmark = pytest.mark.tensorflow
 
 
-@pytest.fixture(autouse=True)
-def _tensorflow() -> None:
-    pytest.importorskip("tensorflow", reason="TensorFlow is not installed here")
-
-
 HABITS = (
     HEADER
     + GENERATOR

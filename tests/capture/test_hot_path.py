@@ -268,7 +268,6 @@ for a, b in ds:
 @pytest.mark.parametrize("loop", [FIT, LOOP])
 def test_no_wrapper_runs_in_each_step_of_a_real_loop(loop: str, tmp_path: Path) -> None:
     """What a bench measures is what somebody thought of; here it is asked of all that is wrapped."""
-    pytest.importorskip("tensorflow", reason="TensorFlow is not installed here")
     script = running.write(tmp_path, COUNTED.format(mark=FILE_MARK) + loop + "print('CALLS', dict(calls))\n")
     done = running.recorded(tmp_path / "run", script, windows=False)
     said = next(row for row in done.out.splitlines() if row.startswith("CALLS"))

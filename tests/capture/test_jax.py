@@ -309,9 +309,7 @@ def test_a_window_of_jaxs_profiler_is_one_whole_file(
     state = types.SimpleNamespace(profile_session=None)
     where = {"xla_client": types.SimpleNamespace(profiler=native)} if older else {"_profiler": native}
     monkeypatch.setitem(
-        sys.modules,
-        framework_profilers.JAX_PROFILER,
-        types.SimpleNamespace(_profile_state=state, **where),
+        sys.modules, framework_profilers.JAX_PROFILER, types.SimpleNamespace(_profile_state=state, **where)
     )
     end = framework_profilers.begin_profile(tmp_path / "window-1")
     assert end is not None

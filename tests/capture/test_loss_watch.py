@@ -80,7 +80,6 @@ LOOP = """
 @pytest.mark.parametrize("end", ["return loss", "return None"])
 def test_of_a_run_of_a_moment(end: str, tmp_path: Path) -> None:
     """Sixty steps are over before the watch comes twice. Of steps that return nothing, nothing is known."""
-    pytest.importorskip("tensorflow", reason="TensorFlow is not installed here")
     done = running.recorded(tmp_path / "run", running.write(tmp_path, LOOP.format(end=end)), windows=False)
     assert done.code == 0, done.err
     trace = recording_trace.load_recording(done.folder)

@@ -341,7 +341,6 @@ HEALTHY = LEAKY.replace("            Node()\n", "            kept.append(Node())
 @pytest.mark.parametrize("native", ["1", "0"])
 def test_a_leak_in_circles_is_named_with_type_and_line(tmp_path: Path, native: str) -> None:
     """Each step keeps four of 64 kB, to which no name leads."""
-    pytest.importorskip("tensorflow", reason="TensorFlow is not installed here")
     script = running.write(tmp_path, LEAKY)
     done = running.recorded(tmp_path / "run", script, env={"SLOWTRAIN_NATIVE": native})
     assert done.code == 0, done.err
@@ -363,7 +362,6 @@ def test_a_leak_in_circles_is_named_with_type_and_line(tmp_path: Path, native: s
 @pytest.mark.slow
 @pytest.mark.tensorflow
 def test_a_run_that_grows_and_then_stands_still_is_not_looked_at(tmp_path: Path) -> None:
-    pytest.importorskip("tensorflow", reason="TensorFlow is not installed here")
     script = running.write(tmp_path, HEALTHY.replace("def main():", "kept = []\n\ndef main():"))
     done = running.recorded(tmp_path / "run", script)
     assert done.code == 0, done.err

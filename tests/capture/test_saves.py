@@ -37,7 +37,6 @@ SAVING = """
 
 @pytest.mark.tensorflow
 def test_what_writes_models_and_checkpoints_is_a_phase_of_its_own(tmp_path: Path) -> None:
-    pytest.importorskip("tensorflow", reason="TensorFlow is not installed here")
     done = running.recorded(tmp_path / "run", running.write(tmp_path, SAVING), cwd=tmp_path)
     assert (done.code, done.out) == (0, "the script's own error\n"), done.err
     trace = recording_trace.load_recording(done.folder)

@@ -84,7 +84,6 @@ def lines(folder: Path, script: str, *arguments: str) -> list[dict[str, Any]]:
 
 @pytest.mark.tensorflow
 def test_a_monitor_records_each_fit(tmp_path: Path) -> None:
-    pytest.importorskip("tensorflow", reason="TensorFlow is not installed here")
     found = lines(tmp_path, DATA + FIT)
     assert len({str(f["folder"]) for f in found}) == 3
     for one in found:
@@ -95,7 +94,6 @@ def test_a_monitor_records_each_fit(tmp_path: Path) -> None:
 @pytest.mark.bench
 @pytest.mark.tensorflow
 def test_a_monitor_tells_what_its_steps_wait_for(tmp_path: Path) -> None:
-    pytest.importorskip("tensorflow", reason="TensorFlow is not installed here")
     for one in lines(tmp_path, DATA + FIT):
         assert float(str(one["input"])) > 0.2  # each batch takes 15 ms to make
         assert float(str(one["python"])) < 0.1  # what Keras does between steps is not the user's
@@ -103,7 +101,6 @@ def test_a_monitor_tells_what_its_steps_wait_for(tmp_path: Path) -> None:
 
 @pytest.mark.tensorflow
 def test_a_loop_of_functions_traced_before_is_recorded_again_and_again(tmp_path: Path) -> None:
-    pytest.importorskip("tensorflow", reason="TensorFlow is not installed here")
     *found, last = lines(tmp_path, DATA + LOOP)
     assert last == {"ours": []}
     for one in found:
@@ -115,7 +112,6 @@ def test_a_loop_of_functions_traced_before_is_recorded_again_and_again(tmp_path:
 
 @pytest.mark.tensorflow
 def test_inside_slowtrain_run_nothing_is_recorded_twice(tmp_path: Path) -> None:
-    pytest.importorskip("tensorflow", reason="TensorFlow is not installed here")
     script = (
         DATA
         + """
@@ -169,7 +165,6 @@ for one in (monitor.run, run):
 
 @pytest.mark.tensorflow
 def test_the_first_bad_op_of_a_fit_and_of_a_loop_that_were_recorded_from_inside(tmp_path: Path) -> None:
-    pytest.importorskip("tensorflow", reason="TensorFlow is not installed here")
     for one, step in zip(lines(tmp_path, DATA + BAD), (31, 41), strict=True):
         assert one["faults"] is None
         assert one["again"] == [pytest.approx(1.36, abs=0.05)]
@@ -213,7 +208,7 @@ print(json.dumps({
 """
 
 
-def test_a_block_without_tensorflow(tmp_path: Path) -> None:
+def test_a_block_without_tensorflow_and_its_report_in_a_frame_of_its_own(tmp_path: Path) -> None:
     first, twice, last = lines(tmp_path, "import slowtrain.errors\n" + SMALL)
     assert first == {"active": True}
     assert "already being recorded" in str(twice["twice"])
@@ -224,10 +219,7 @@ def test_a_block_without_tensorflow(tmp_path: Path) -> None:
     assert launch["end_ns"] > launch["start_ns"]
     assert last["alerts"] == []
     assert "INSUFFICIENT" in str(last["text"])
-
-
-def test_a_notebook_shows_the_report_in_a_frame_of_its_own(tmp_path: Path) -> None:
-    html = str(lines(tmp_path, "import slowtrain.errors\n" + SMALL)[-1]["html"])
+    html = str(last["html"])
     assert html.startswith("<iframe srcdoc=")
     assert 'sandbox="allow-scripts"' in html
     inside = html[html.index('srcdoc="') + 8 : html.index('" sandbox')]
@@ -302,7 +294,6 @@ told(monitor.run, runs=[json.loads(f.read_text()).get("exit_code") for f in sort
 @pytest.mark.tensorflow
 def test_a_fit_that_was_interrupted_does_not_keep_the_next_monitor_from_recording(tmp_path: Path) -> None:
     """In a notebook the cell is run again: the first callback is nobody's any more."""
-    pytest.importorskip("tensorflow", reason="TensorFlow is not installed here")
     (one,) = lines(tmp_path, "from pathlib import Path\n" + DATA + FAILED)
     assert one["runs"] == [1, 0]
     assert 80 <= int(str(one["counted"])) <= 120
@@ -357,7 +348,6 @@ print(json.dumps({"alerts": alerts, "answers": len(answers), "seen": seen, "list
 
 @pytest.mark.tensorflow
 def test_what_is_told_while_a_fit_is_recorded_and_nothing_where_it_was_not_asked_for(tmp_path: Path) -> None:
-    pytest.importorskip("tensorflow", reason="TensorFlow is not installed here")
     pytest.importorskip("prometheus_client", reason="slowtrain[prometheus] is not installed here")
     quiet, told = lines(tmp_path, "import os\n" + DATA + TOLD)
     assert quiet == {"children": 0, "listening": []}

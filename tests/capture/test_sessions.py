@@ -60,11 +60,6 @@ def _line(script: str, text: str) -> int:
     return next(i for i, line in enumerate(script.splitlines(), 1) if text in line)
 
 
-@pytest.fixture(scope="module", autouse=True)
-def _here() -> None:
-    pytest.importorskip("tensorflow", reason="TensorFlow is not installed here")
-
-
 # Steps must be seen to take longer, and walks that find the graph grown are allowed a share of time.
 @pytest.mark.bench
 def test_ops_that_each_turn_adds_are_named_with_their_line(tmp_path: Path) -> None:

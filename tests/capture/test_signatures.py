@@ -21,7 +21,8 @@ def test_first_dimension_of_the_first_array() -> None:
 
 @pytest.mark.tensorflow
 def test_a_tensor_is_not_made_to_build_its_shape() -> None:
-    tf = pytest.importorskip("tensorflow", reason="TensorFlow is not installed here")
+    import tensorflow as tf
+
     batch_size((tf.zeros((2,)),))  # the first of a type is asked what it has
     tensor = tf.identity(tf.zeros((7, 3)))
     assert batch_size((tf.Variable([1.0, 2.0]), tensor)) == 7

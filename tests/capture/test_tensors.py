@@ -27,7 +27,6 @@ SCRIPT = """
 
 
 def test_what_a_gradient_asks_for_itself_is_no_readback_of_the_script(tmp_path: Path) -> None:
-    pytest.importorskip("tensorflow", reason="TensorFlow is not installed here")
     done = running.recorded(tmp_path / "run", running.write(tmp_path, SCRIPT), windows=False)
     assert done.code == 0, done.err
     trace = recording_trace.load_recording(done.folder)
@@ -60,7 +59,6 @@ EACH_STEP = """
 
 def test_a_data_set_made_in_each_step_is_no_readback_of_the_script(tmp_path: Path) -> None:
     """TensorFlow asks for its batch's size, the recorder for this and the length of a hundred of them."""
-    pytest.importorskip("tensorflow", reason="TensorFlow is not installed here")
     done = running.recorded(tmp_path / "run", running.write(tmp_path, EACH_STEP), windows=False)
     assert done.code == 0, done.err
     trace = recording_trace.load_recording(done.folder)

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 pytestmark = [
-    pytest.mark.skipif(importlib.util.find_spec("tensorflow") is None, reason="TensorFlow is not installed here"),
+    pytest.mark.skipif(importlib.util.find_spec("tensorflow") is None, reason="TensorFlow is not installed here")
 ]
 
 
@@ -137,11 +137,7 @@ def test_what_could_not_be_written_is_said_before_anything_is_measured(target: l
     (tmp_path / "pkg").mkdir()
     for name in ("train.py", "other.py", "pkg/__init__.py", "pkg/train.py"):
         (tmp_path / name).write_text("raise RuntimeError('it was run')\n")
-    for command in (
-        ["init", "-q"],
-        ["add", "."],
-        ["-c", "user.name=x", "-c", "user.email=x@x", "commit", "-qm", "x"],
-    ):
+    for command in (["init", "-q"], ["add", "."], ["-c", "user.name=x", "-c", "user.email=x@x", "commit", "-qm", "x"]):
         subprocess.run(["git", *command], cwd=tmp_path, check=True)
     (tmp_path / "other.py").write_text("print(2)\n")
     done = fix(tmp_path, "--write", *target)

@@ -15,11 +15,9 @@ from .linting import Folder
 FOUND = Path(__file__).parents[2].parent / "shared" / "found" / "lint"
 RIGHT: dict[str, list[tuple[str, int]]] = {
     "eager_agent.py": [("host/eager-step", 12)],
-    "train_agent.py": [],
     "eager_augmentation.py": [("host/eager-step", 38)],
     "first_of_two_predict_loops.py": [("host/predict-in-loop", 12), ("host/predict-in-loop", 15)],
     "image_data_generator.py": [("input/python-input", 10), ("host/frequent-validation", 12)],
-    "predict_in_gan_class.py": [("host/predict-in-loop", 27), ("host/predict-in-loop", 28)],
     "records.py": [("input/sequential-map", 11)],
     "shuffle_after_cache.py": [],
     "shuffle_of_another_modules_images.py": [("input/oversized-shuffle", 6), ("input/shuffle-fill", 6)],
@@ -103,10 +101,8 @@ KINDS = {
         [("input/python-input", 7)],
     ),
     "layers in front of the step": (AUGMENTED.format(LAYERS, "flip(x)", "x"), [("host/eager-step", 17)]),
-    "layers in the step": (AUGMENTED.format(LAYERS, "x", "flip(x)"), []),
     "ops in front of the step": (AUGMENTED.format(OPS, "flip(x)", "x"), [("host/eager-step", 21)]),
     "ops in a graph of their own": (AUGMENTED.format("\n@tf.function" + OPS, "flip(x)", "x"), []),
-    "losses of each batch": (BOARD.format("'batch'"), [("host/heavy-callback", 2)]),
     "losses of each batch, by a number": (BOARD.format(1), [("host/heavy-callback", 2)]),
     "losses of each epoch": (BOARD.format("'epoch'"), []),
     "losses of each thousandth batch": (BOARD.format(1000), []),
@@ -146,7 +142,6 @@ model.fit(ready(tf.data.Dataset.list_files("*.jpg"), folder), epochs=3)
     ("one", "other", "found"),
     [
         ("ds = ds.cache(keep)", "ds = ds.cache()", False),
-        ("ds = ds.cache(keep)", "pass", False),
         ("ds = ds.repeat()", "ds = ds.repeat()", False),
         ("ds = ds.snapshot(keep)", "pass", False),
         ("pass", "pass", True),

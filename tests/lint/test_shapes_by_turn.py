@@ -57,10 +57,6 @@ def causes(text: str) -> set[str]:
     return {one.cause for one in spotted.seen(spotted.HEAD + text)}
 
 
-def test_lengths_as_they_come_are_each_traced() -> None:
-    assert "host/retracing" in causes(LOOP)
-
-
 @pytest.mark.parametrize("rounded", ROUNDED)
 def test_lengths_that_are_rounded_up_are_few(rounded: str) -> None:
     assert "host/retracing" not in causes(LOOP.replace("longest = len(word)", f"longest = {rounded}"))

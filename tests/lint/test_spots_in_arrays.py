@@ -29,15 +29,11 @@ CELLS += "            for i in range(0, 9000, 1024):\n"
 
 FOUND: dict[str, list[tuple[str, int]]] = {
     "transfer/wide-input": [
-        (FRAMES + SCALE + f"def make(x, y, n):\n    d = {DATA}(x, y)).shuffle(99).batch(n)\n    d = d.map(prepare, 4)\n"
-         "    return d.prefetch(2)\nnet.fit(make(frames, alt, 64))\n", 10),
         (FRAMES + f"class Feed:\n    def __init__(self, x):\n        self.x = x\n    def data(self):\n"
          f"        d = {DATA}self.x).map(lambda v: tf.image.convert_image_dtype(v, tf.float32))\n"
          "        return d.batch(64)\nnet.fit(Feed(frames).data())\n", 10),
     ],
     "input/python-input": [
-        (SERIES + CUT + f"def make(s, cfg):\n    d = tf.data.Dataset.from_generator(lambda: cut(s), {SPEC})\n"
-         "    return d.batch(cfg['n']).prefetch(2)\nnet.fit(make(series[:30000], {'n': 64}))\n", 6),
         (SERIES + f"def make(s):\n    index = np.stack([np.arange(9000), np.arange(9000)], 1)\n    def windows():\n"
          "        for k in np.random.permutation(len(index)):\n            a, _ = index[k]\n"
          f"            yield s[a:a + 24], s[a, 0]\n    d = tf.data.Dataset.from_generator(windows, {SPEC})\n"
@@ -53,15 +49,11 @@ FOUND: dict[str, list[tuple[str, int]]] = {
         (NAMES + f"def make(df):\n    cols = {{c: df[c].to_numpy() for c in NAMES}}\n"
          "    rows = {c: v[order(v)] for c, v in cols.items()}\n"
          f"    return {DATA}(rows, df['y'].to_numpy())).batch(64)\nnet.fit(make(load()), epochs=3)\n", 5),
-        (NAMES + "def table(n):\n    return {c: np.random.rand(n) for c in NAMES}\n"
-         "net.fit(table(9000), epochs=3)\n", 4),
     ],
     "transfer/per-step-feed": [
         (STEP + CELLS + "                xb = tf.convert_to_tensor(self.x[perm[i:i + 1024]])\n"
          "                step(xb)\n"
          "Fit(np.log1p(np.random.poisson(np.ones((9000, 400)))).astype('float32')).run()\n", 17),
-        (STEP + "x = np.ones((9000, 400), 'float32')\ndef batch(rng):\n    rows = rng.integers(0, 9000, 1024)\n"
-         "    return tf.constant(x[rows])\nrng = np.random.default_rng(1)\n" + LOOP + "    step(batch(rng))\n", 13),
     ],
     "transfer/per-step-readback": [
         (STEP + "@tf.function\ndef both(x):\n    a, b = step(x)\n"
@@ -76,39 +68,23 @@ FOUND: dict[str, list[tuple[str, int]]] = {
 }  # fmt: skip
 QUIET: dict[str, list[str]] = {
     "transfer/wide-input": [
-        FRAMES + SCALE + f"net.fit({DATA}(frames, alt)).map(prepare).batch(8))\n",
         FRAMES + SCALE + f"net.fit({DATA}(frames, alt)).batch(64).map(prepare).map(turn))\n",
-        FRAMES + f"net.fit({DATA}(frames, alt)).batch(64).map(lambda f, a: (f, a * 2.0)))\n",
-        FRAMES + f"def crop(f):\n    return tf.cast(tf.image.random_crop(f, (200, 200, 3)), tf.float32)\n"
-        f"net.fit({DATA}frames).map(crop).batch(64))\n",
         f"net.fit({DATA}np.zeros((900, 28, 28), np.uint8)).batch(8).map(lambda f: tf.cast(f, tf.float32)))\n",
     ],
     "input/python-input": [
         SERIES + CUT + f"d = tf.data.Dataset.from_generator(lambda: cut(series[:200]), {SPEC})\nnet.fit(d.batch(8))\n",
         SERIES.replace("np.cumsum", "clean") + "def rows():\n    for f in names:\n        yield np.load(f)[:24], 0.0\n"
         f"net.fit(tf.data.Dataset.from_generator(rows, {SPEC}).batch(8))\n",
-        ("def rows():\n    for x, y in other.library():\n        yield x, y\n"
-         f"net.fit(tf.data.Dataset.from_generator(rows, {SPEC}).batch(8))\n"),
-        SERIES + CUT + f"d = tf.data.Dataset.from_generator(lambda: cut(series), {SPEC}).cache()\n"
-        "net.fit(d.batch(8))\n",
     ],
     "input/uncached-input": [
         WAVES % (256, 40) + WAVE_DATA + "net.fit(d, epochs=30)\n",
-        WAVES % (64, 160) + WAVE_DATA + "net.fit(d, epochs=1)\n",
     ],
     "transfer/small-copies": [
-        NAMES.replace("30", "3") + f"net.fit({DATA}{{c: np.random.rand(90) for c in NAMES}}).batch(8))\n",
-        NAMES + f"cols = {{c: np.random.rand(90) for c in NAMES}}\n"
-        f"net.fit({DATA}cols).batch(8).map(lambda r: tf.stack(list(r.values()), 1)))\n",
         NAMES + "net.fit([np.zeros((90, 64, 64, 3)) for c in NAMES], y)\n",
     ],
     "transfer/per-step-feed": [
-        STEP + CELLS + "                xb = tf.gather(self.x, perm[i:i + 1024])\n                step(xb)\n"
-        "Fit(tf.constant(np.ones((9000, 400), 'float32'))).run()\n",
         STEP + "x = np.ones((9000, 400), 'float32')\n" + LOOP + "    x[i] = read()\n"
         "    step(tf.constant(x[np.random.permutation(1024)]))\n",
-        STEP + "parts = np.ones((9000, 3, 400), 'float32')\nrows, cols = read()\n" + LOOP
-        + "    step(tf.constant(parts[rows[:, None], cols].reshape(12, 400)))\n",
     ],
     "transfer/per-step-readback": [
         STEP + LOOP + "    loss, each = step(np.ones((9, 400)))\n"

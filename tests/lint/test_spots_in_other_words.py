@@ -45,7 +45,6 @@ ONE = "tf.config.threading.set_inter_op_parallelism_threads(%s)\n"
 
 FOUND: dict[str, list[tuple[str, int]]] = {
     "input/uncached-input": [
-        (LOAD + STORE + "s = Store(names)\nfor k in range(9):\n    model.fit(s.train(seed=k))\n", 12),
         (
             LOAD
             + STORE
@@ -60,17 +59,6 @@ FOUND: dict[str, list[tuple[str, int]]] = {
         ),
         (
             LOAD
-            + STORE
-            + "s = Store(names)\nfor k in range(9):\n    for x in s.train(k):\n        model.train_on_batch(x)\n",
-            12,
-        ),
-        (
-            LOAD + STORE + "def sweep(store, k):\n    return model.fit(store.train(k))\n"
-            "s = Store(names)\nfor k in range(9):\n    sweep(s, k)\n",
-            11,
-        ),
-        (
-            LOAD
             + "files = sorted(found)\nwhile busy():\n    ds = tf.data.Dataset.from_tensor_slices(files).map(load, 4)\n"
             "    ds = ds.cache().batch(8)\n    model.fit(ds)\n",
             6,
@@ -80,7 +68,6 @@ FOUND: dict[str, list[tuple[str, int]]] = {
             "for k in range(9):\n    model.fit(x, y, validation_data=held())\n",
             6,
         ),
-        (MEL + ROWS + ".cache().map(mel, 4).shuffle(99).batch(8)\nmodel.fit(ds, epochs=9)\n", 3),
         (
             MEL + "def centre(x):\n    return x - tf.reduce_mean(x)\n" + ROWS + ".map(centre).cache().shuffle(99)\n"
             "ds = ds.map(mel, 4).batch(8)\nmodel.fit(ds, epochs=9)\n",
@@ -94,27 +81,10 @@ FOUND: dict[str, list[tuple[str, int]]] = {
         ),
     ],
     "input/sequential-map": [
-        (OPTION % 1 + PARALLEL % "a.n", 7),
         (OPTION % None + PARALLEL % "a.n", 7),
-        ("CONFIG = {'input': {'workers': 1}}\n" + PARALLEL % "CONFIG['input']['workers']", 4),
-        ("import json\nC = json.loads('{\"workers\": 1}')\n" + PARALLEL % "C['workers']", 5),
-        ("class C:\n    workers: int = 1\nc = C()\n" + PARALLEL % "c.workers", 6),
-        (
-            LOAD + "def make(x, calls=1):\n    return tf.data.Dataset.from_tensor_slices(x).map(load, calls).batch(8)\n"
-            "model.fit(make(files))\n",
-            4,
-        ),
         (PARALLEL % "1", 3),
     ],
     "input/python-input": [
-        (TICKETS + "def made(source):\n" + MADE % "source" + "model.fit(made(Tickets(rows)))\n", 6),
-        (
-            TICKETS
-            + "def made(source):\n"
-            + MADE % "source"
-            + "a, b = made(Tickets(rows)), made(Tickets(held))\nmodel.fit(a)\n",
-            6,
-        ),
         (
             TICKETS
             + "import functools\ndef made(source):\n"
@@ -122,7 +92,6 @@ FOUND: dict[str, list[tuple[str, int]]] = {
             + "t = Tickets(rows)\nmodel.fit(made(t))\n",
             6,
         ),
-        (TICKETS + "def made(source):\n" + MADE % "lambda: source()" + "model.fit(made(Tickets(rows)))\n", 6),
         (TICKETS + "def made(source):\n" + MADE % "source" + "model.fit(made(Tickets(rows).__call__))\n", 6),
         (
             TICKETS.replace("i:i + 3", "i:i + 64")
@@ -132,7 +101,6 @@ FOUND: dict[str, list[tuple[str, int]]] = {
             14,  # what of a ticket takes long the text does not show
         ),
         (ATOMS % ("keras.utils.PyDataset", PAIRS), 5),
-        (ATOMS % ("tf.keras.utils.Sequence", PAIRS), 5),
         (ATOMS % ("keras.utils.PyDataset", "        return [sum(1 for q in points if q < p) for p in points]\n"), 3),
     ],
     "input/unsharded-files": [
@@ -146,22 +114,9 @@ FOUND: dict[str, list[tuple[str, int]]] = {
             "    for k in range(EACH):\n        out.write(record(at + k))\n    out.close()\n" + RECORDS,
             3,
         ),
-        (
-            "kinds = np.zeros(6000)\nfor k, kind in enumerate(kinds):\n"
-            "    with tf.io.TFRecordWriter('%d' % k) as out:\n"
-            "        out.write(record(kind))\n" + RECORDS,
-            3,
-        ),
     ],
     "transfer/per-step-feed": [],
     "machine/limited-host": [
-        (
-            (
-                "import json\nRUN = json.loads('{\"threads\": 1}')\nmodel.fit(x)\n"
-                "tf.config.threading.set_intra_op_parallelism_threads(RUN['threads'])\n"
-            ),
-            4,
-        ),
         (
             (
                 "import ast\nRUN = ast.literal_eval('{\"threads\": 1}')\nmodel.fit(x)\n"
@@ -190,15 +145,6 @@ FOUND: dict[str, list[tuple[str, int]]] = {
     ],
     "host/miscounted-steps": [
         (ROWS + ".repeat(5).batch(8)\nmodel.fit(ds, epochs=5)\n", 1),
-        (OPTION % 12 + ROWS + ".repeat(a.n).batch(8)\nmodel.fit(ds, epochs=a.n)\n", 5),
-        (
-            (
-                "class C:\n    rounds: int = 7\ndef make(c):\n"
-                "    return tf.data.Dataset.from_tensor_slices(x).batch(8).repeat(c.rounds)\n"
-                "def train(c):\n    model.fit(make(c), epochs=c.rounds)\ntrain(C())\n"
-            ),
-            4,
-        ),
         (
             (
                 "N = 9\nclass R:\n    def __init__(self, turns):\n        self.turns = turns\n    def data(self):\n"
@@ -219,46 +165,24 @@ FOUND: dict[str, list[tuple[str, int]]] = {
             + ".repeat(count=cfg['passes']).batch(8)\nmodel.fit(ds, epochs=cfg['passes'])\n",
             2,
         ),
-        (
-            (
-                "def reader(f, on):\n    ds = tf.data.TFRecordDataset(f)\n    if on:\n"
-                "        ds = ds.repeat(ROUNDS)\n"
-                "    return ds.batch(8)\nmodel.fit(reader(f, True), epochs=ROUNDS)\n"
-            ),
-            4,
-        ),
     ],
 }
 
 QUIET: dict[str, list[str]] = {
     "input/uncached-input": [
         # Several passes over each, a file that is kept, one data set for all turns, other data in each turn.
-        LOAD + STORE + "s = Store(names)\nfor k in range(9):\n    model.fit(s.train(k), epochs=4)\n",
         LOAD
         + STORE.replace("cache()", "cache('kept')")
         + "s = Store(names)\nfor k in range(9):\n    model.fit(s.train(k))\n",
-        LOAD + STORE + "s = Store(names)\ndata = s.train(0)\nfor k in range(9):\n    model.fit(data)\n",
-        LOAD + STORE + "s = Store(names)\nmodel.fit(s.train(0))\n",
         LOAD + STORE + "for k in range(9):\n    s = Store(names[k])\n    model.fit(s.train(k))\n",
-        LOAD
-        + STORE.replace("self.base('train')", "self.base(seed)")
-        + "s = Store(names)\nfor k in range(9):\n    model.fit(s.train(k))\n",
         LOAD
         + STORE
         + "    def more(self):\n        self.files = find()\ns = Store(names)\nfor k in range(9):\n    s.more()\n"
         "    model.fit(s.train(k))\n",
         LOAD + "for k in range(9):\n    part = rng.choice(files, 90)\n"
         "    ds = tf.data.Dataset.from_tensor_slices(part).map(load, 4).cache().batch(8)\n    model.fit(ds)\n",
-        LOAD + "for fold in folds:\n    ds = tf.data.Dataset.from_tensor_slices(fold).map(load, 4).cache().batch(8)\n"
-        "    model.fit(ds)\n",
-        LOAD + "for size in range(9):\n    ds = tf.data.Dataset.from_tensor_slices(files)\n"
-        "    ds = ds.map(lambda f: load(f)[:size], 4).cache().batch(8)\n    model.fit(ds)\n",
         "for k in range(9):\n    model.fit(tf.data.Dataset.from_tensor_slices(x).map(tf.abs).cache().batch(8))\n",
         # Random work between, little work, results of nobody knows what size.
-        MEL
-        + "def turn(x):\n    return mel(tf.roll(x, tf.random.uniform((), 0, 9, tf.int32), 0))\n"
-        + ROWS
-        + ".cache().map(turn, 4).batch(8)\nmodel.fit(ds, epochs=9)\n",
         MEL
         + "def noisy(x):\n    return x + tf.random.normal((9,))\n"
         + ROWS
@@ -273,58 +197,31 @@ QUIET: dict[str, list[str]] = {
         MEL + ROWS + ".cache().map(mel, 4).batch(8)\nmodel.fit(ds)\n",
     ],
     "input/sequential-map": [
-        OPTION % 4 + PARALLEL % "a.n",
-        OPTION % 1 + "a.n = many()\n" + PARALLEL % "a.n",
         "C = {'workers': 1}\nC['workers'] = many()\n" + PARALLEL % "C['workers']",
-        PARALLEL % "many()",
-        "def make(calls):\n" + "    " + PARALLEL.replace("\n", "\n    ") % "calls" + "\nmake(1)\nmake(8)\n",
-        LOAD + NAMES + ".map(load, num_parallel_calls=1).cache().batch(8)\nmodel.fit(ds)\n",
     ],
     "input/python-input": [
         TICKETS + "def made(source):\n" + MADE % "source" + "model.fit(made(other))\n",
         ATOMS % ("keras.utils.PyDataset", "        return np.sum(np.abs(points[:, None] - points) < 1)\n"),
         ATOMS % ("keras.utils.PyDataset", "        return points + [0 for k in range(99 - len(points))]\n"),
         (ATOMS % ("keras.utils.PyDataset", PAIRS)).replace("Atoms())", "Atoms(workers=4))"),
-        ATOMS % ("Plain", PAIRS),
     ],
     "input/unsharded-files": [
-        "for k in range(4):\n    with tf.io.TFRecordWriter('%d' % k) as out:\n        for r in range(1500):\n"
-        "            out.write(record(r))\n" + RECORDS,
         "for k in range(6000):\n    with tf.io.TFRecordWriter('%d' % k) as out:\n        for r in rows[k]:\n"
         "            out.write(r)\n" + RECORDS,
         "for k in range(40):\n    with tf.io.TFRecordWriter('%d' % k) as out:\n        out.write(record(k))\n"
         + RECORDS,
-        "with tf.io.TFRecordWriter('all') as out:\n    for k in range(6000):\n        out.write(record(k))\n" + RECORDS,
         "for k in range(6000):\n    with tf.io.TFRecordWriter('%d.tfr' % k) as out:\n        out.write(record(k))\n"
         + RECORDS.replace(".batch", ".cache().batch"),
     ],
     "transfer/per-step-feed": [
-        STEP + TRIP % "3.0" + FEED % "        step(tf.convert_to_tensor([t.track for t in group], tf.float32))\n",
-        STEP
-        + TRIP % "[1.0, 2.0]"
-        + FEED % "        step(tf.convert_to_tensor([t.track for t in group], tf.float32))\n",
         STEP + TRIP % "load(r)" + FEED % "        step(tf.convert_to_tensor([t.track for t in group], tf.float32))\n",
-        STEP + TRIP % "r.normal(size=(120, 9))" + FEED % "        step(np.stack([t.track for t in group]))\n",
-        STEP
-        + TRIP % "r.normal(size=(120, 9)).tolist()"
-        + "x = tf.constant([t.track for t in trips])\nfor k in range(900):\n"
-        "    step(tf.gather(x, picked[k]))\n",
     ],
     "machine/limited-host": [
-        (
-            "import json\nRUN = json.loads('{\"threads\": 2}')\nmodel.fit(x)\n"
-            "tf.config.threading.set_intra_op_parallelism_threads(RUN['threads'])\n"
-        ),
-        (
-            "import json\nRUN = json.loads(open('run.json').read())\nmodel.fit(x)\n"
-            "tf.config.threading.set_intra_op_parallelism_threads(RUN['threads'])\n"
-        ),
         (
             "import json\nRUN = json.loads('{\"threads\": 1')\nmodel.fit(x)\n"
             "tf.config.threading.set_intra_op_parallelism_threads(RUN['threads'])\n"
         ),
         "import os\nos.environ.update({'OMP_NUM_THREADS': '8', 'SEED': '1'})\nmodel.fit(x)\n",
-        "import os\nfor name in names:\n    os.environ[name] = '1'\nmodel.fit(x)\n",
         ONE % 1 + PARALLEL % "1",
         ONE % 0 + PARALLEL % "4",
         ONE % 1 + ROWS + ".map(lambda v: v / 2, 4).batch(8)\nmodel.fit(ds)\n",
@@ -334,7 +231,6 @@ QUIET: dict[str, list[str]] = {
         ROWS
         + ".repeat(ROUNDS).batch(8)\nfor r in range(ROUNDS):\n    for x in ds:\n        if not x:\n            break\n"
         "        model.train_on_batch(x)\n",
-        ROWS + ".repeat(ROUNDS).batch(8)\nfor x in ds:\n    model.train_on_batch(x)\n",
         ROWS + ".repeat(ROUNDS).batch(8)\nfor r in range(FOLDS):\n    for x in ds:\n        model.train_on_batch(x)\n",
         "rows = np.zeros((9, 9)).repeat(8)\nmodel.fit(rows, y, epochs=8)\n",
         (
@@ -342,7 +238,6 @@ QUIET: dict[str, list[str]] = {
             "        ds = ds.repeat(ROUNDS)\n"
             "    return ds.batch(8)\nmodel.fit(reader(f, False), epochs=ROUNDS)\n"
         ),
-        ROWS + ".repeat(N).batch(8)\nmodel.fit(ds, epochs=N, steps_per_epoch=9)\n",
     ],
 }
 

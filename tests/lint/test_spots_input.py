@@ -37,22 +37,14 @@ RAW = "    return tf.reshape(tf.io.decode_raw(tf.io.read_file(f), tf.uint8), (%s
 FOUND = {
     "input/sequential-map": [
         SIZED + "ds, test = tfds.load('x', split=['train', 'test'])\nds = ds.map(size)\n" + END,
-        SIZED + "(ds, test), info = tfds.load('x', split=['a', 'b'], with_info=True)\nds = ds.map(size)\n" + END,
-        SIZED + "ds = tfds.load('x', split='train').map(size)\n" + END,
-        LOAD + NAMES + "ds = ds.map(load)\n" + END,
         (
             "from tensorflow import data as d, io\nds = (d.Dataset.list_files('*.png')\n"
             "  .map(lambda f: io.decode_png(f))\n"
             "  .batch(8))\n"
         ),
-        LOAD + "def make(names):\n    return tf.data.Dataset.from_tensor_slices(names).map(load)\n"
-        "ds = make(files)\n" + END,
         LOAD + "def reader(names, stages):\n    ds = tf.data.Dataset.from_tensor_slices(names)\n"
         "    for stage in stages:\n        ds = ds.map(stage)\n    return ds.batch(8).prefetch(2)\n"
         "model.fit(reader(names, [load, scale]))\n",
-        LOAD + "class Data:\n    def make(self, names):\n        ds = tf.data.Dataset.from_tensor_slices(names)\n"
-        "        if self.train:\n            ds = ds.shuffle(99)\n        return ds.map(load)\n"
-        "ds = Data().make(files)\n" + END,
     ],
     "input/unprefetched-input": [
         LOAD + "class Data:\n    def __init__(self, names):\n        self.names = names\n    def make(self):\n"
@@ -61,10 +53,6 @@ FOUND = {
         "    def _step(self, x):\n        with tf.GradientTape() as tape:\n            return self.net(x)\n"
         "    def all(self, ds):\n        for i, x in enumerate(ds):\n            self.step(x)\n"
         "Run().all(Data(names).make())\n",
-        LOAD + NAMES + "ds = ds.map(load, 4).batch(8)\nmodel.fit(ds)\n",
-        LOAD + "def make(names):\n    ds = tf.data.Dataset.from_tensor_slices(names)\n"
-        "    return ds.map(load, 4).batch(8)\n"
-        "model.fit(x=make(files), epochs=2)\n",
         (
             "def batches():\n    for k in range(9):\n        yield np.load('%d.npy' % k)\n"
             "for x in batches():\n    model.train_on_batch(x, x)\n"
@@ -88,7 +76,6 @@ FOUND = {
         "ds = tf.data.Dataset.list_files('*').map(load).shuffle(BUFFER)\n" + END,
     ],
     "input/per-element-map": [
-        ROWS + "ds = tf.data.Dataset.from_tensor_slices(table).map(lambda r: r / 10)\n" + END,
         "def parse(line):\n    c = tf.io.decode_csv(line, [[0.0]] * 4)\n    return tf.stack(c[:3]), c[3]\n"
         "ds = tf.data.TextLineDataset('x.csv').map(parse, num_parallel_calls=4)\n" + END,
         "spec = {k: tf.io.FixedLenFeature([], tf.int64) for k in 'abc'}\n"
@@ -105,9 +92,6 @@ FOUND = {
     ],
     "input/uncached-input": [
         LOAD + NAMES + "ds = ds.map(load, 4)\n" + END,
-        LOAD + "def make():\n    names = ['%d' % i for i in range(90)]\n"
-        "    return tf.data.Dataset.from_tensor_slices(names).map(load, 4).batch(8).prefetch(2)\n"
-        "ds = make()\nE = 4\nmodel.fit(ds, epochs=E)\n",
         LOAD + NAMES + "ds = ds.map(load, 4)\nds = ds.batch(8)\nfor epoch in range(5):\n"
         "    for x in ds:\n        step(x)\n",
         LOAD + "ds = tf.data.Dataset.list_files('*').shuffle(99).cache().map(load, 4)\n" + END,
@@ -115,7 +99,6 @@ FOUND = {
     "input/unsharded-files": [
         NAMES + "def fetch(f):\n    return tf.io.read_file(f)\nds = ds.map(fetch, 4).batch(64)\n"
         "ds = ds.map(lambda r: tf.reshape(tf.io.decode_raw(r, tf.float32), (64, 3, 256)))\n",
-        NAMES + "def read(f):\n" + RAW % "28, 28" + END,
         "SIDE = 24\n" + NAMES + "def read(f):\n" + RAW % "SIDE, SIDE, 1" + END,
         NAMES + "ds = ds.map(lambda f: tf.io.read_file(f)).batch(9)\n"
         "ds = ds.map(lambda r: tf.reshape(tf.io.decode_raw(r, tf.float32), (-1, 40, 10)))\n",
@@ -132,15 +115,6 @@ FOUND = {
             "        return self.rows\n"
             "model.fit(S())\n"
         ),
-        (
-            "def cut(x):\n    for i in range(48):\n        for j in range(48):\n"
-            "            x[i, j] = x[j, i] * 0.5\n    return x\n"
-            "ds = ds.map(lambda x: tf.numpy_function(cut, [x], tf.float32))\n"
-        ),
-        "class Stream:\n    def __init__(self, xs):\n        self.xs = xs\n    def __call__(self):\n"
-        "        while True:\n            k = rng.integers(len(self.xs))\n"
-        "            yield self.xs[k:k + 9].mean(axis=0)\n"
-        "xs = np.random.rand(5000, 8)\nds = tf.data.Dataset.from_generator(Stream(xs), output_signature=spec)\n" + END,
         (
             "class Loader:\n    def __init__(self, data):\n        self.data = data\n    def __iter__(self):\n"
             "        for k in range(0, len(self.data), 64):\n"
@@ -179,38 +153,22 @@ FOUND = {
         + END,
         LOAD + NAMES + "def options():\n    o = tf.data.Options()\n    o.threading.private_threadpool_size = 1\n"
         "    return o\nds = ds.map(load, num_parallel_calls=4).with_options(options())\n" + END,
-        LOAD + NAMES + "o = tf.data.Options()\no.threading.private_threadpool_size = 1\n"
-        "ds = ds.map(load, num_parallel_calls=4).with_options(o)\n" + END,
         LOAD + NAMES + "o = tf.data.Options()\nTHREADS = 1\n"
         "o.experimental_threading.private_threadpool_size = THREADS\n"
         "ds = ds.map(load, num_parallel_calls=tf.data.AUTOTUNE)\nds = ds.with_options(o)\n" + END,
-        LOAD + "opts = tf.data.Options()\nopts.threading.private_threadpool_size = 1\n"
-        "ds = (tf.data.Dataset.list_files('*').with_options(opts)\n"
-        "   .map(load, num_parallel_calls=8))\n" + END,
     ],
 }
 QUIET = {
     "input/sequential-map": [
-        SIZED + "ds = tfds.load('x', split='train').map(size, num_parallel_calls=8)\n" + END,
-        SIZED + "info, ds = tfds.load('x'), tfds.load('y')\nds = ds.map(size)\n" + END,
-        SIZED + "ds, names = settings.load('x')\nds = ds.map(size)\n" + END,
-        LOAD + NAMES + "for f in (load, scale):\n    ds = ds.map(f, num_parallel_calls=4)\n" + END,
-        LOAD + NAMES + "if keep:\n    ds = ds.cache()\nds = ds.map(load).cache()\n" + END,
         LOAD + "ds = tf.data.Dataset.from_tensor_slices(['a', 'b']).map(load)\n" + END,
-        LOAD + NAMES + "ds = ds.map(load).cache()\n" + END,
         NAMES + "ds = ds.map(lambda f: f)\n" + END,
         "def load(f):\n    return tf.io.decode_png(f)\nresults = executor.map(load, names)\n",
     ],
     "input/unprefetched-input": [
-        LOAD + NAMES + "ds = ds.map(load, 4)\n" + END,
         LOAD + NAMES + "ds = ds.map(load, 4).batch(8).take(1)\nmodel.fit(ds)\n",
         (
             "def batches():\n    for k in range(9):\n        yield table[k]\nfor x in batches():\n"
             "    model.train_on_batch(x)\n"
-        ),
-        (
-            "import h5py\nf = h5py.File('d.h5')\nx = f['x'][:]\nfor k in range(9):\n"
-            "    model.train_on_batch(x[k:k + 8])\n"
         ),
         (
             "from concurrent.futures import ThreadPoolExecutor\ndef batches():\n"
@@ -220,7 +178,6 @@ QUIET = {
         ),
     ],
     "input/shuffle-fill": [
-        LOAD + NAMES + "ds = ds.shuffle(500).map(load, 4)\n" + END,
         LOAD + NAMES + "ds = ds.map(load, 4).cache().shuffle(500)\n" + END,
         LOAD + NAMES + "ds = ds.map(load, 4).shuffle(16)\n" + END,
         NAMES + "ds = ds.map(lambda f: f + '.jpg').shuffle(500)\n" + END,
@@ -233,27 +190,17 @@ QUIET = {
         "ds = tf.data.Dataset.list_files('*').map(load).shuffle(args.buffer)\n" + END,
     ],
     "input/per-element-map": [
-        ROWS + "ds = tf.data.Dataset.from_tensor_slices(table).batch(64).map(lambda r: r / 10)\n" + END,
-        SHOTS + "ds = tf.data.Dataset.from_tensor_slices(frames).map(lambda r: r / 10)\n" + END,
         ROWS + "ds = tf.data.Dataset.from_tensor_slices(table).map(lambda r: model(r))\n" + END,
         "spec = {'a': tf.io.FixedLenFeature([], tf.string)}\n"
         "ds = tf.data.TFRecordDataset('x').map(lambda r: tf.io.parse_single_example(r, spec))\n" + END,
         ROWS + "ds = tf.data.Dataset.from_tensor_slices(table).window(9, 1, drop_remainder=True)\n"
         "ds = ds.flat_map(lambda w: w.batch(9)).cache()\n" + END,
         "ds = tf.data.Dataset.from_tensor_slices(np.zeros(9000)).map(lambda r: r / 10)\n" + END,
-        LOAD + "ds = tf.data.Dataset.from_tensor_slices((np.array(names), np.zeros(9000)))\n"
-        "ds = ds.map(lambda f, y: (f, tf.one_hot(y, 9))).map(lambda f, y: (load(f), y), 4)\n" + END,
-        "ds = tf.data.Dataset.from_tensor_slices(unknown).map(lambda r: r / 10)\n" + END,
     ],
     "input/uncached-input": [
         LOAD + NAMES + "ds = ds.map(load, 4).batch(8)\nmodel.fit(ds, epochs=1)\n",
         LOAD + NAMES + "ds = ds.map(lambda f: tf.image.random_flip_left_right(load(f)), 4)\n" + END,
-        LOAD + "ds = tf.data.Dataset.from_tensor_slices(names).map(load, 4)\n" + END,
-        LOAD + NAMES + "ds = ds.map(load, 4).cache()\n" + END,
-        LOAD + "ds = tf.data.Dataset.list_files('*').cache().map(load, 4).batch(8)\nmodel.fit(ds)\n",
         LOAD + "ds = tf.data.Dataset.list_files('*').map(load, 4).cache().map(turn, 4)\n" + END,
-        LOAD + "def turn(f):\n    return tf.image.random_crop(load(f), (8, 8, 3))\n"
-        "ds = tf.data.Dataset.list_files('*').cache().map(turn, 4)\n" + END,
     ],
     "input/unsharded-files": [
         NAMES + "def read(f):\n" + RAW % "2048, 2048" + END,
@@ -261,31 +208,14 @@ QUIET = {
         NAMES + "def read(f):\n" + RAW % "-1, side" + END,
     ],
     "input/python-input": [
-        SAMPLES
-        + "    for i in range(0, 5000, 64):\n        yield xs[i:i + 64], ys[i:i + 64]\n"
-        + GENERATED
-        + "ds = ds.prefetch(2)\n",
-        "def gen():\n    for f in files:\n        yield np.load(f)\n" + GENERATED + END,
         "xs = np.zeros((300, 4))\ndef gen():\n    for x in xs:\n        yield x\n" + GENERATED + END,
         "import h5py\nclass Stream:\n    def __init__(self, name):\n        self.xs = h5py.File(name)['x']\n"
         "    def __call__(self):\n        while True:\n            yield self.xs[rng.integers(99)]\n"
         "ds = tf.data.Dataset.from_generator(Stream('x.h5'), output_signature=spec)\n" + END,
         (
-            "def batches(texts):\n    table = np.stack([hashed(t) for t in texts])\n    while True:\n"
-            "        yield table[rng.integers(9)]\n"
-            "def hashed(text):\n    v = np.zeros(99)\n    for w in text.split():\n        v[hash(w) % 99] += 1\n"
-            "    return v\n"
-            "model.fit(batches(texts), steps_per_epoch=9)\n"
-        ),
-        (
             "import keras\nclass S(keras.utils.PyDataset):\n    def __getitem__(self, i):\n"
             "        for row in range(8):\n            for c in range(3):\n"
             "                self.x[row, c] = self.y[row] * 2\n        return self.x\nmodel.fit(S())\n"
-        ),
-        (
-            "import keras\nclass S(keras.utils.PyDataset):\n    def __getitem__(self, i):\n        out = []\n"
-            "        for row in self.order[i * 64:i * 64 + 64]:\n            out.append(self.rows[row])\n"
-            "        return np.array(out)\nmodel.fit(S())\n"
         ),
         (
             "def frames(clips):\n    for i in range(61):\n"
@@ -294,17 +224,6 @@ QUIET = {
             "ds = ds.map(lambda x: tf.numpy_function(frames, [x], tf.float32))\n"
         ),
         SAMPLES + "    for x in xs:\n        yield x\n" + GENERATED + "ds = ds.cache()\n" + END,
-        "def cut(x):\n    return x[:4] * 2\nds = ds.map(lambda x: tf.numpy_function(cut, [x], tf.float32))\n",
-        (
-            "import keras\nclass S(keras.utils.PyDataset):\n    def __getitem__(self, i):\n"
-            "        for r in self.rows:\n"
-            "            for k in range(len(r)):\n                r[k] = r[k] * 2\n        return self.rows\n"
-            "model.fit(S(workers=4, use_multiprocessing=True))\n"
-        ),
-        (
-            "def f(x):\n    return tf.image.adjust_hue(x, 0.1) + x.numpy().sum()\n"
-            "ds = ds.map(lambda x: tf.py_function(f, [x], tf.float32))\n"
-        ),
     ],
     "input/host-augmentation": [
         LAYER + NAMES + "ds = ds.batch(32).map(lambda x: turn(x, training=True))\n",
@@ -318,8 +237,6 @@ QUIET = {
         + "def tune(ds, run):\n    o = tf.data.Options()\n    o.threading.private_threadpool_size = run.threads\n"
         "    return ds.with_options(o)\nds = tune(ds.map(load, num_parallel_calls=4), SimpleNamespace(**SET['run']))\n"
         + END,
-        LOAD + NAMES + "o = tf.data.Options()\no.threading.private_threadpool_size = 16\n"
-        "ds = ds.map(load, num_parallel_calls=4).with_options(o)\n" + END,
         LOAD + NAMES + "o = tf.data.Options()\no.threading.private_threadpool_size = 1\n"
         "ds = ds.map(load).with_options(o)\n" + END,
         LOAD + NAMES + "o = tf.data.Options()\no.threading.private_threadpool_size = 1\n"

@@ -23,7 +23,6 @@ KEEPER = (
 LOOP = "history, losses = [], []\nkept = []\nfor x in ds:\n    loss, grads = step(x)\n"
 SESSION = "import tensorflow.compat.v1 as tf\ntf.disable_eager_execution()\nsess = tf.Session()\n"
 FOUND = {
-    "gradients": STEP + LOOP + "    kept.append(grads)\n",
     "gradients beside the loss": STEP + LOOP + "    kept.append((loss, grads))\n",
     "in a function": STEP
     + "def train():\n    kept = []\n    for e in range(50):\n        for x in ds:\n            loss, grads = step(x)\n"
@@ -39,9 +38,6 @@ FOUND = {
     "an op a turn, by its name": SESSION
     + "for i in range(5000):\n    op = tf.reduce_mean(y)\n    print(sess.run(op))\n",
     "an assignment a turn": SESSION + "for i in range(5000):\n    sess.run(rate.assign(0.1 / i))\n",
-    "ops of a function": SESSION
-    + "def follow(rate):\n    return [t.assign(rate * w) for w, t in zip(online, target)]\n"
-    "for i in range(5000):\n    sess.run(follow(0.1))\n",
     "ops of a method": SESSION + "class Agent:\n    def soften(self):\n        moved = self.slow.assign(self.fast)\n"
     "        return moved\nagent = Agent()\nfor i in range(5000):\n    sess.run(agent.soften())\n",
 }
@@ -52,22 +48,15 @@ QUIET = {
     "made anew each epoch": STEP + "for e in range(50):\n    kept = []\n    for x in ds:\n"
     "        loss, grads = step(x)\n        kept.append(grads)\n",
     "now and then": STEP + LOOP + "    if first:\n        kept.append(grads)\n",
-    "an array cut to length": STEP + "bank = tf.zeros((9, 4))\nfor x in ds:\n    loss, keys = step(x)\n"
-    "    bank = tf.concat([bank, keys], axis=0)[-99:]\n",
     "an array made anew each epoch": STEP + "for e in range(50):\n    bank = tf.zeros((0, 4))\n    for x in ds:\n"
     "        loss, keys = step(x)\n        bank = tf.concat([bank, keys], axis=0)\n",
     "an array of numbers": STEP + "seen = np.zeros(0)\nfor x in ds:\n    loss, _ = step(x)\n"
     "    seen = np.concatenate([seen, [loss]])\n",
     "a list that is read": KEEPER % "self.seen" + "for x in ds:\n    loss, each = step(x)\n    watch.update(each)\n",
-    "a list of losses in an object": KEEPER % "self.seen[-9:]"
-    + "for x in ds:\n    loss, each = step(x)\n    watch.update(loss)\n",
-    "an op made once": SESSION + "op = tf.add(a, b)\nfor i in range(5000):\n    sess.run(op, {b: i})\n",
     "a graph each turn": SESSION
     + "for i in range(5000):\n    with tf.Graph().as_default():\n        sess.run(tf.add(a, i))\n",
     "an array of NumPy's a turn": SESSION + "for i in range(5000):\n    fed = np.ones(3)\n    sess.run(op, {a: fed})\n",
     "once": SESSION + "sess.run(tf.global_variables_initializer())\n",
-    "ops of a function, made once": SESSION
-    + "def follow():\n    return t.assign(w)\nop = follow()\nfor i in range(5000):\n    sess.run(op)\n",
     "ops that a function keeps": SESSION + "made = {}\ndef follow():\n    if not made:\n        made[0] = t.assign(w)\n"
     "    return made[0]\nfor i in range(5000):\n    sess.run(follow())\n",
     "ops that are remembered": SESSION + "@functools.cache\ndef follow():\n    return t.assign(w)\n"
@@ -76,7 +65,6 @@ QUIET = {
     "another run, of a function": SESSION
     + "import subprocess\ndef make(i):\n    return str(tf.add(i, 1))\nfor i in range(5000):\n"
     "    subprocess.run(make(i))\n",
-    "another run": SESSION + "for i in range(5000):\n    subprocess.run(make(i))\n",
 }
 
 

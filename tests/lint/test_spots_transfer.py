@@ -11,20 +11,12 @@ STEP = (
     "@tf.function\ndef step(x, y):\n    with tf.GradientTape() as tape:\n        loss = net(x)\n"
     "    opt.apply_gradients(zip(tape.gradient(loss, net.weights), net.weights))\n    return loss\n"
 )
-LISTS = "rows = [[0.5 for j in range(99)] for i in range(512)]\n"
-TURNS = "for epoch in range(9):\n    for i in range(0, 512, 32):\n"
 DRAWN = "for i in range(99):\n    x = np.random.randn(%s)\n    model.train_on_batch(%s, x)\n"
 DATA = "ds = tf.data.Dataset.from_tensor_slices(%s).batch(32).prefetch(2)\nmodel.fit(ds)\n"
 COLUMNS = "cols = {f'c{i}': np.random.rand(900) for i in range(40)}\n"
 
 FOUND = {
     "transfer/per-step-feed": [
-        STEP + LISTS + TURNS + "        x = tf.constant(rows[i:i + 32], dtype=tf.float32)\n        step(x, x)\n",
-        "from tensorflow import convert_to_tensor as ct\n"
-        + STEP
-        + LISTS
-        + TURNS
-        + "        step(ct(rows[i:i + 32], dtype=tf.float32), 1)\n",
         DRAWN % ("512, 256", "tf.convert_to_tensor(x, dtype=tf.float32)"),
         STEP + "adj = np.eye(4000)\nfor epoch in range(200):\n    step(tf.constant(adj, tf.float32), 0)\n",
         STEP + "class Graph:\n    def __init__(self):\n        self.rows = np.random.rand(400, 99).tolist()\n"
@@ -42,12 +34,8 @@ FOUND = {
     ],
     "transfer/per-step-readback": [
         STEP + "for x in ds:\n    loss = step(x, x)\n    for v in loss:\n        seen.append(float(v))\n",
-        STEP + "for x in ds:\n    norms = step(x, x)\n    log.write(' '.join(str(g.numpy()) for g in norms))\n",
         STEP + "for e in range(4):\n    for n, x in enumerate(ds):\n        loss = step(x, x)\n"
         "        print(f'{n} {loss:.3f}')\n",
-        STEP + "class Bank:\n    def record(self, rows, losses):\n        for row, value in zip(rows, losses):\n"
-        "            self.score[row] = float(value)\nbank = Bank()\n"
-        "for rows, x in ds:\n    each = step(x, x)\n    bank.record(rows, each)\n",
         STEP + "def follow(slow, fast):\n"
         "    mixed = [0.9 * a + 0.1 * b for a, b in zip(slow.get_weights(), fast.get_weights())]\n"
         "    slow.set_weights(mixed)\nfor x in ds:\n    step(x, x)\n    for one in slow_ones:\n"
@@ -78,29 +66,16 @@ QUIET = {
         STEP
         + "frames = np.stack(read(), 1).astype('float32')\nfor e in range(4):\n    order = np.random.permutation(512)\n"
         "    for i in range(0, 512, 64):\n        step(tf.constant(frames[order[i:i + 64]]), 0)\n",
-        STEP + LISTS + "all = tf.constant(rows)\n" + TURNS + "        step(all[i:i + 32], 0)\n",
         DRAWN % ("8, 4", "tf.convert_to_tensor(x, dtype=tf.float32)"),
-        STEP + "for obs in env:\n    step(tf.constant(obs), 0)\n",
         STEP + "rate = 0.1\nfor epoch in range(200):\n    step(x, tf.constant(rate))\n",
         STEP + "part = np.zeros((4, 4))\nfor epoch in range(200):\n    step(x, tf.constant(part))\n",
-        STEP + "adj = np.eye(4000)\nfor epoch in range(200):\n    adj = adj @ turn\n    step(tf.constant(adj), 0)\n",
-        STEP + "def tensors(*fields):\n    return [tf.convert_to_tensor(np.asarray(f)) for f in fields]\n"
-        "for k in range(200):\n    batch = tensors(list(xs), list(ys))\n    step(*batch)\n",
         STEP + "def draw(n):\n    rows = [log[i] for i in rng.integers(0, 9000, n)]\n"
         "    return np.array([r['x'] for r in rows]), np.array([r['y'] for r in rows])\n"
         "for k in range(200):\n    step(*draw(32))\n",
-        STEP + LISTS + "x = tf.constant(rows[0:32], dtype=tf.float32)\n" + TURNS + "        step(x, x)\n",
     ],
     "transfer/per-step-readback": [
-        STEP + "for e in range(4):\n    for n, x in enumerate(ds):\n        loss = step(x, x)\n"
-        "        if n % 100 == 0:\n            print(n, loss.numpy())\n",
-        STEP + "for e in range(4):\n    for x in ds:\n        loss = step(x, x)\n    print(e, float(loss))\n",
-        STEP + "for epoch in range(100):\n    loss = step(x, y)\n    print(epoch, loss.numpy())\n",
         STEP + "for n, x in enumerate(ds):\n    step(x, x)\n    if n % 100 == 0:\n"
         "        target.set_weights(net.get_weights())\n",
-        STEP + "def record(rows, losses):\n    for row, value in zip(rows, losses.numpy()):\n"
-        "        score[row] = float(value)\n"
-        "for rows, x in ds:\n    each = step(x, x)\n    record(rows, each)\n",
         ("for e in range(4):\n    for x in ds:\n        loss = model.train_on_batch(x)\n        print(float(loss))\n"),
         STEP + "for e in range(4):\n    for x in ds:\n        loss = step(x, x)\n        print('step', e)\n",
     ],
@@ -110,7 +85,6 @@ QUIET = {
         COLUMNS + "print(cols)\nmodel.fit(read(), y)\n",
     ],
     "transfer/wide-input": [
-        "x = np.random.rand(5000, 64).astype('float32')\n" + DATA % "x",
         "x = np.random.rand(5000)\n" + DATA % "x",
         (
             "x = np.random.rand(500, 64)\nds = tf.data.Dataset.from_tensor_slices(x)\n"

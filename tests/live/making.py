@@ -66,12 +66,7 @@ class Making:
         )
 
     def write(
-        self,
-        names: Any = (),
-        events: Any = (),
-        facts: dict[str, Any] | None = None,
-        samples: Any = (),
-        spans: Any = (),
+        self, names: Any = (), events: Any = (), facts: dict[str, Any] | None = None, samples: Any = (), spans: Any = ()
     ) -> None:
         self.store.begin()
         self.store.names(names)

@@ -20,10 +20,7 @@ from slowtrain.report import pages
 from . import checkups
 
 BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-pytestmark = [
-    pytest.mark.browser,
-    pytest.mark.skipif(BROWSER is None, reason="no chromium on this machine"),
-]
+pytestmark = [pytest.mark.browser, pytest.mark.skipif(BROWSER is None, reason="no chromium on this machine")]
 
 FLAGS = (
     "--headless",

@@ -86,12 +86,7 @@ def rising(trace: Trace, key: str, each: float) -> Trace:
             r"the container's quota stopped the process for \d\S* ms of a step at first and 8",
         ),
         ("throttled_seconds", 0.001, "call", ""),
-        (
-            "major_faults",
-            3.0,
-            "paging",
-            r"a step waited for 0\.3\d* memory pages from a disk at first and for 2\.[56]",
-        ),
+        ("major_faults", 3.0, "paging", r"a step waited for 0\.3\d* memory pages from a disk at first and for 2\.[56]"),
         ("major_faults", 0.05, "call", ""),
     ],
 )

@@ -27,8 +27,7 @@ def whole() -> bytes:
 
 
 @pytest.mark.parametrize(
-    ("part", "said"),
-    [(0.0, "is empty"), (0.5, "is damaged"), (0.999, "is damaged"), (None, "is missing"), (1.0, "")],
+    ("part", "said"), [(0.0, "is empty"), (0.5, "is damaged"), (0.999, "is damaged"), (None, "is missing"), (1.0, "")]
 )
 def test_a_profile_that_cannot_be_read_is_named(tmp_path: Path, part: float | None, said: str) -> None:
     data = whole()

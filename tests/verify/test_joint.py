@@ -56,10 +56,7 @@ def failing(found: Probe, _text: str) -> Probe:
     [
         (slower, "it does not help"),
         (noisy, "20 pairs cannot distinguish it from noise"),
-        (
-            another,
-            "declared exact, but the loss differs by 0.0056 over 20 steps, allowed 0; two baselines differ by 0",
-        ),
+        (another, "declared exact, but the loss differs by 0.0056 over 20 steps, allowed 0; two baselines differ by 0"),
         (failing, "together: exit code 1: ValueError: both"),
     ],
 )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 from pathlib import Path
 
 import pytest
@@ -13,10 +12,7 @@ from slowtrain.verify.measurement.probe_process import Origin, Probe
 
 from . import probing
 
-pytestmark = [
-    pytest.mark.tensorflow,
-    pytest.mark.skipif(importlib.util.find_spec("tensorflow") is None, reason="TensorFlow is not installed here"),
-]
+pytestmark = pytest.mark.tensorflow
 
 LOOP = """
     import numpy as np

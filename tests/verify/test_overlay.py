@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import os
 import subprocess
@@ -271,7 +270,6 @@ AUTOGRAPH = """
 
 
 @pytest.mark.tensorflow
-@pytest.mark.skipif(importlib.util.find_spec("tensorflow") is None, reason="TensorFlow is not installed here")
 def test_autograph_reads_the_candidate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     script = probing.write(tmp_path / "project", AUTOGRAPH)
     monkeypatch.chdir(script.parent)

@@ -126,10 +126,7 @@ def test_another_version_of_the_script(seen: list[Mapping[str, str]], tmp_path: 
             CHANGED.replace("train.py", "train.yaml"),
             "my.diff changes train.yaml, but a candidate may change only Python files",
         ),
-        (
-            CHANGED.replace("b/train.py", "/dev/null"),
-            "my.diff removes train.py, but a candidate must keep all files",
-        ),
+        (CHANGED.replace("b/train.py", "/dev/null"), "my.diff removes train.py, but a candidate must keep all files"),
         (ADDED.replace("lib/paces", "train"), "my.diff adds train.py, which already exists in"),
     ],
 )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import tempfile
 from pathlib import Path
@@ -13,10 +12,7 @@ from slowtrain.trace.loading import recording_trace
 
 from . import probing
 
-pytestmark = [
-    pytest.mark.tensorflow,
-    pytest.mark.skipif(importlib.util.find_spec("tensorflow") is None, reason="TensorFlow is not installed here"),
-]
+pytestmark = pytest.mark.tensorflow
 
 SCRIPT = """
     import glob, os

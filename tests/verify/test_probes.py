@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import signal
 import subprocess
@@ -21,10 +20,6 @@ from slowtrain.verify.measurement.probe_process import CALLS, MAX_OUTPUT_BYTES, 
 from ..drawn_trace import parse_drawing  # noqa: TID252  tests are no package
 from . import probing
 
-needs_tensorflow = [
-    pytest.mark.tensorflow,
-    pytest.mark.skipif(importlib.util.find_spec("tensorflow") is None, reason="TensorFlow is not installed here"),
-]
 WORKERS = """
     import multiprocessing, os, subprocess, sys, time
     def work():
@@ -209,8 +204,7 @@ def steps(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Probe]:
 
 
 @pytest.mark.parametrize("how", ["fit", "batches", "function", "eager"])
-@needs_tensorflow[0]
-@needs_tensorflow[1]
+@pytest.mark.tensorflow
 def test_it_stops_after_enough_steps(how: str, steps: dict[str, Probe]) -> None:
     found = steps[how]
     assert (found.failed, found.stopped) == (None, True)
@@ -222,8 +216,7 @@ def test_it_stops_after_enough_steps(how: str, steps: dict[str, Probe]) -> None:
     assert not found.redirected  # its end never came
 
 
-@needs_tensorflow[0]
-@needs_tensorflow[1]
+@pytest.mark.tensorflow
 def test_it_ends_with_the_script(steps: dict[str, Probe]) -> None:
     found = steps["short"]
     assert (found.failed, found.stopped) == (None, False)
@@ -231,8 +224,7 @@ def test_it_ends_with_the_script(steps: dict[str, Probe]) -> None:
     assert len(found.losses) == 25
 
 
-@needs_tensorflow[0]
-@needs_tensorflow[1]
+@pytest.mark.tensorflow
 def test_the_losses(steps: dict[str, Probe]) -> None:
     values = {name: [next(iter(step.values())) for step in one.losses] for name, one in steps.items()}
     n = min(len(v) for v in values.values())

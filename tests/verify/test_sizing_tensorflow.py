@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import time
 from pathlib import Path
 
@@ -17,11 +16,7 @@ from slowtrain.verify.measurement.probe_process import Script
 
 from . import probing
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.tensorflow,
-    pytest.mark.skipif(importlib.util.find_spec("tensorflow") is None, reason="TensorFlow is not installed here"),
-]
+pytestmark = [pytest.mark.slow, pytest.mark.tensorflow]
 
 MODEL = """
     import sys

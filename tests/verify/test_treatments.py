@@ -214,11 +214,7 @@ def test_a_cache_at_one_map(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 @pytest.mark.parametrize(
     ("name", "came_to", "later", "missed"),
-    [
-        ("cache@train.py:3", True, True, 0),
-        ("cache@train.py:3", False, True, 1),
-        ("prefetch", False, False, 0),
-    ],
+    [("cache@train.py:3", True, True, 0), ("cache@train.py:3", False, True, 1), ("prefetch", False, False, 0)],
 )
 def test_a_cache_is_timed_behind_the_first_pass_and_says_when_nothing_was_cached(
     name: str, came_to: bool, later: bool, missed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -44,10 +44,7 @@ KNOWN = {
         "def train_step(x): ...\nstep = tf.function(train_step)\nfor i in range(8):\n    step(i)  # train_step(\n",
         8,
     ),
-    "a break of another loop": (
-        "for i in range(20):\n    for x in y:\n        break\n    train_step(i)\n",
-        20,
-    ),
+    "a break of another loop": ("for i in range(20):\n    for x in y:\n        break\n    train_step(i)\n", 20),
     "behind the step": ("for i in range(20):\n    train_step(i)\n    if i:\n        continue\n    show(i)\n", 20),
     "what is tested": ("for i in range(20):\n    if train_step(i):\n        show(i)\n", 20),
 }

@@ -25,22 +25,10 @@ CASES: dict[str, tuple[str, object]] = {
     "put together": ("A = {'every': 5}\nB = {'rate': 1, **A}\nask(B['every'])", 5),
     "the later one": ("A = {'every': 5}\nB = {**A, 'every': 8}\nask(B['every'])", 8),
     "a key by name": ("A = {'every': 5, key: 7}\nask(A['every'])", None),
-    "an object made for the field": (
-        MADE + "cfg = Job()\nask(cfg.pipe.every)",
-        5,
-    ),
-    "another one given": (
-        MADE + "cfg = Job(Pipe(7))\nask(cfg.pipe.every)",
-        7,
-    ),
-    "another one somewhere": (
-        MADE + "cfg = Job()\nother = Pipe(7)\nask(cfg.pipe.every)",
-        5,
-    ),
-    "made by a function": (
-        MADE.replace("=Pipe)", "=lambda: Pipe(7))") + "cfg = Job()\nask(cfg.pipe.every)",
-        None,
-    ),
+    "an object made for the field": (MADE + "cfg = Job()\nask(cfg.pipe.every)", 5),
+    "another one given": (MADE + "cfg = Job(Pipe(7))\nask(cfg.pipe.every)", 7),
+    "another one somewhere": (MADE + "cfg = Job()\nother = Pipe(7)\nask(cfg.pipe.every)", 5),
+    "made by a function": (MADE.replace("=Pipe)", "=lambda: Pipe(7))") + "cfg = Job()\nask(cfg.pipe.every)", None),
     "a field's default": (
         (
             "from dataclasses import dataclass, field\n@dataclass\nclass Job:\n"

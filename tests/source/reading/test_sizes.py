@@ -91,10 +91,7 @@ NUMBERS: dict[str, tuple[str, int | None]] = {
     "a property": (CLASS + "    @property\n    def two(self):\n        return self.n * 2\nask(C(4).two)", 8),
     "a length of its own": (CLASS + "    def __len__(self):\n        return self.n + 1\nask(len(C(4)))", 5),
     "a namespace": ("from types import SimpleNamespace\nc = SimpleNamespace(n=4)\nask(c.n)", 4),
-    "an option's default": (
-        PARSER + "p.add_argument('--n-all', default=4)\nask(p.parse_args().n_all)",
-        4,
-    ),
+    "an option's default": (PARSER + "p.add_argument('--n-all', default=4)\nask(p.parse_args().n_all)", 4),
     "an option without one": ("p = ArgumentParser()\np.add_argument('--n', type=int)\nask(p.parse_args().n)", None),
     "an option of two parsers": (
         "p.add_argument('--n', default=4)\nq.add_argument('--n', default=5)\nask(p.parse_args().n)",

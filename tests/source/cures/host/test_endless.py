@@ -20,12 +20,7 @@ SLICES = "tf.data.Dataset.from_tensor_slices((x, y)).shuffle(len(x)).batch"
 @pytest.mark.parametrize(
     ("call", "cured"),
     [
-        ("model.fit(ds, epochs=90)", "model.fit(ds.repeat(), epochs=90, steps_per_epoch=len(ds))"),
         ("model.fit(x=ds, epochs=90)", "model.fit(x=ds.repeat(), epochs=90, steps_per_epoch=len(ds))"),
-        (
-            "model.fit(x, y, epochs=90, batch_size=B)",
-            f"model.fit({SLICES}(B).repeat(), epochs=90, steps_per_epoch=-(-len(x) // B))",
-        ),
         ("model.fit(x, y)", f"model.fit({SLICES}(32).repeat(), steps_per_epoch=-(-len(x) // 32))"),
         (
             "model.fit(x=x, y=y, batch_size=4, epochs=90)",
@@ -50,7 +45,6 @@ def test_one_iterator_lasts(call: str, cured: str) -> None:
         "model.fit(unknown, epochs=90)",
         "model.fit(x, y, **options)",
         "model.fit(x, y, batch_size=size())",
-        "model.fit(x, y=y)",
     ],
 )
 def test_what_may_mean_something_else_is_left(call: str) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import subprocess
 import sys
 from pathlib import Path
@@ -222,8 +221,6 @@ def test_one_of_another_rate_gets_it_and_an_empty_optimizer() -> None:
 
 @pytest.mark.tensorflow
 def test_one_of_another_rate_trains_as_before(tmp_path: Path) -> None:
-    if importlib.util.find_spec("tensorflow") is None:
-        pytest.skip("TensorFlow is not installed here")
     run = (
         "\nkeras.utils.set_random_seed(0)\nx = np.random.rand(16, 4).astype('float32')\n"
         "net = keras.Sequential([keras.Input((4,)), keras.layers.Dense(1)])\n"

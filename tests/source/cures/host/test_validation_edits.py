@@ -12,9 +12,7 @@ FIT = "h = model.fit(x, y, epochs={epochs}, validation_data=(a, b){more}){after}
 
 # What stands in the script: the number that is set when six times rarer is wanted, None where nothing is edited.
 FITS: dict[str, tuple[str, int | None]] = {
-    "twelve epochs": (FIT.format(epochs=12, more="", after=""), 6),
     "a number by name": ("EPOCHS = 10\n" + FIT.format(epochs="EPOCHS", more="", after=""), 5),
-    "a prime": (FIT.format(epochs=7, more="", after=""), 7),
     "every epoch by name": (FIT.format(epochs=12, more=", validation_freq=1", after=""), 6),
     "rarer already": (FIT.format(epochs=12, more=", validation_freq=3", after=""), None),
     "epochs of an argument": (FIT.format(epochs="args.epochs", more="", after=""), None),
@@ -40,7 +38,6 @@ def test_validation_freq(name: str) -> None:
 
 
 TURNS: dict[str, tuple[str, str | None]] = {
-    "a number": ("for i in range(90):\n    if i % 5 == 0:\n        test()\n", "if i % 30 == 0:"),
     "a name": ("N = 5\nfor i in range(90):\n    if i % N == 0:\n        test()\n", "if i % (6 * N) == 0:"),
     "a number inside": (
         "for i in range(90):\n    if i % 5 == 0:\n        test()\n        if i % 20 == 0:\n            print(i)\n",

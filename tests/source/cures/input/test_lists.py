@@ -76,14 +76,6 @@ def once(script: str) -> str | None:
     return edits.edited_text(text, found) if found else None
 
 
-def test_rows_are_taken_of_an_array_that_is_made_once() -> None:
-    new = "np.stack([rows_array[s:s + 64] for s in chosen])"
-    after = HEAD + ROWS.replace("[rows[s:s + 64] for s in chosen]", new)
-    assert once(ROWS) == after.replace("for step", 'rows_array = np.asarray(rows, "float32")\nfor step')
-    numbers = ROWS.replace("rows[s:s + 64]", "kinds[s]").replace("float32", "int32")
-    assert "np.stack([kinds_array[s] for s in chosen]), dtype=tf.int32)" in (once(numbers) or "")
-
-
 def test_what_is_asked_of_the_rows_too() -> None:
     after = once(ROWS.replace("rows[s:s + 64]", "rows[s].track"))
     assert after is not None
@@ -119,10 +111,6 @@ def test_rows_of_the_object_itself() -> None:
 @pytest.mark.parametrize(
     ("old", "new"),
     [
-        (
-            "rows[s:s + 64] for s in chosen], dtype=tf.float32)  # HERE",
-            "rows[s].x for s in chosen], tf.float32)  # HERE\n    rows[3].x = 0",
-        ),
         (
             "rows[s:s + 64] for s in chosen], dtype=tf.float32)  # HERE",
             "rows[s]['x'] for s in chosen], 'float32')  # HERE\n    rows[3]['x'] = 0",

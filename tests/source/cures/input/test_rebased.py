@@ -55,7 +55,6 @@ def test_each_turn_begins_with_the_first_one(operations: str, same: bool) -> Non
 @pytest.mark.parametrize(
     "text",
     [
-        method(first="show(self.ds)"),  # what was made in the turn before
         method(after="\n\n    def test(self):\n        return len(self.ds)"),
         method(also="\n        self.all = self.ds"),
         method(operations=".concatenate(self.ds)"),

@@ -25,12 +25,10 @@ def _edited(text: str) -> str | None:
 DROPPED = {
     "at the batch": (f"ds = {SLICES}.batch(8).prefetch(2)  #@\n", "batch(8)", "batch(8, drop_remainder=True)"),
     "by its name": (f"ds = {SLICES}.batch(batch_size=8)  #@\n", "size=8", "size=8, drop_remainder=True"),
-    "seen from fit": (f"ds = {SLICES}.batch(8)\nm.fit(ds)  #@\n", "batch(8)", "batch(8, drop_remainder=True)"),
     "seen from the loop": (
         f"ds = {SLICES}.batch(8)\nfor a, b in ds:  #@\n    step(a, b)\n", "batch(8)", "batch(8, drop_remainder=True)",
     ),
     "False": (f"ds = {SLICES}.batch(8, drop_remainder=False)  #@\n", "False", "True"),
-    "False by its place": (f"ds = {SLICES}.batch(8, False)  #@\n", "False", "True"),
     "padded": (f"ds = {SLICES}.padded_batch(8)  #@\n", "batch(8)", "batch(8, drop_remainder=True)"),
     "beside a validation of its own": (
         f"ds = {SLICES}.batch(8)\nheld = {SLICES}.batch(9)\nm.fit(ds, validation_data=held)  #@\n",
@@ -50,7 +48,6 @@ STAYS = {
     "a setting": f"ds = {SLICES}.batch(8, drop_remainder=DROP)  #@\n",
     "packed": f"ds = {SLICES}.batch(8, **more)  #@\n",
     "endless": f"ds = {SLICES}.repeat().batch(8)  #@\n",
-    "validated on the same": f"ds = {SLICES}.batch(8)  #@\nm.fit(ds, validation_data=ds)\n",
     "judged on the same": f"ds = {SLICES}.batch(8)\nm.fit(ds)  #@\nm.evaluate(ds)\n",
     "a function for both": (
         f"def make(x, y):\n    return {SLICES}.batch(8)  #@\nm.fit(make(x, y), validation_data=make(p, q))\n"

@@ -26,7 +26,6 @@ ONCE = {
         "a_tensor = tf.constant(a, tf.float32)\nb_tensor = tf.constant(b)\n",
         "loss = step(a_tensor, b_tensor)",
     ),
-    "one of two": ("step(tf.constant(a), i)", "a_tensor = tf.constant(a)\n", "step(a_tensor, i)"),
     "by name, in a pair": (
         "step(x=(tf.cast(a, tf.int32), i))",
         "a_tensor = tf.cast(a, tf.int32)\n",
@@ -47,10 +46,8 @@ def test_it_is_converted_once(row: str, before: str, after: str) -> None:
 
 
 STAYS = {
-    "another part in each turn": "step(tf.constant(a[i]))",
     "drawn": "step(tf.constant(np.random.rand(9)))",
     "a variable": "step(tf.Variable(a))",
-    "only where the other one is false": "step(i or tf.constant(a))",
     "when it is called": "step(lambda: tf.constant(a))",
     "changed in the loop": "step(tf.constant(a)); a[0] += 1",
     "handed to what may change it": "step(tf.constant(a)); np.random.shuffle(a)",

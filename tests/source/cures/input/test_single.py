@@ -27,9 +27,7 @@ def list_one_batch(text: str, parts: int = 2) -> str | None:
 @pytest.mark.parametrize(
     ("data", "batch", "parts"),
     [
-        (f"{DATA}((x, y)).batch(8)", "(tf.convert_to_tensor(x), tf.convert_to_tensor(y))", 2),
         (f"{DATA}((x, y)).batch(len(x)).prefetch(1)", "(tf.convert_to_tensor(x), tf.convert_to_tensor(y))", 2),
-        (f"{DATA}((x,)).batch(8)", "(tf.convert_to_tensor(x),)", 1),
         (f"{DATA}({{'a': x, 'b': y}}).batch(8)", "{'a': tf.convert_to_tensor(x), 'b': tf.convert_to_tensor(y)}", 2),
         ("tf.data.Dataset.from_tensors((x, y))", "(tf.convert_to_tensor(x), tf.convert_to_tensor(y))", 2),
     ],
@@ -64,13 +62,11 @@ def test_what_has_a_name() -> None:
     "text",
     [
         f"for one in {DATA}((x, y)):\n    step(one)\n",  # a row in each turn
-        f"for one in {DATA}((x, y)).batch(8).batch(8):\n    step(one)\n",
         f"for one in {DATA}((x, y)).shuffle(8).batch(8):\n    step(one)\n",
         f"for one in {DATA}((x, y)).batch(8).map(f):\n    step(one)\n",
         f"for one in {DATA}((x, (y, z))).batch(8):\n    step(one)\n",
         f"for one in {DATA}(x).batch(8):\n    step(one)\n",  # an array, or a tuple of arrays
         f"for one in {DATA}((x, y, z)).batch(8):\n    step(one)\n",  # one of them has no parts
-        f"model.fit({DATA}((x, y)).batch(8))\n",
         f"ds = {DATA}((x, y)).batch(8)\nmodel.fit(ds)\nfor one in ds:\n    step(one)\n",
         f"ds = {DATA}((x, y)).batch(8)\nif z:\n    ds = other()\nfor one in ds:\n    step(one)\n",
         f"def made():\n    return {DATA}((x, y)).batch(8)\n\nmodel.fit(made())\n",

@@ -57,7 +57,6 @@ def test_it_is_told_of_workers() -> None:
 
 
 ALONE = {
-    "a count that goes on": "self.n += 1  #@\n        return smooth(self.rows[index])",
     "a file that goes on": "return smooth(self.file.read(index))  #@",
     "what it made, kept": "self.rows.append(smooth(self.rows[index]))  #@\n        return self.rows[-1]",
     "its array filled": "self.rows[index] = 1  #@\n        return self.rows[index]",

@@ -26,15 +26,12 @@ def changed(text: str, cure: Callable[[Source], tuple[Edit, ...]], head: str = H
 @pytest.mark.parametrize(
     ("old", "new"),
     [
-        (f"{SET}(1)\nx = 1\n", "x = 1\n"),
         (f"{SET}(num_threads=1)  # the cluster's rule, ask Jo\nx = 1\n", "# the cluster's rule, ask Jo\nx = 1\n"),
-        (f"N = 1\n{SET}(N)\n", "N = 1\n"),
         (f"if polite:\n    {SET}(1)\n", f"if polite:\n    {SET}(0)\n"),
         (f"def setup():\n    {SET}(2)\n", f"def setup():\n    {SET}(0)\n"),
         (f"{SET}(1); x = 1\n", "pass; x = 1\n"),
         ("from tensorflow.config import threading\nthreading.set_inter_op_parallelism_threads(1)\nx = 1\n",
          "from tensorflow.config import threading\nx = 1\n"),
-        ('os.environ["OMP_NUM_THREADS"] = "1"\nx = 1\n', "x = 1\n"),
         ('os.environ.setdefault("TF_NUM_INTRAOP_THREADS", "1")\nx = 1\n', "x = 1\n"),
         ('if a:\n    os.environ["OMP_NUM_THREADS"] = "1"\n', "if a:\n    pass\n"),
         ("c = tf.compat.v1.ConfigProto(intra_op_parallelism_threads=1, allow_soft_placement=True)\n",
@@ -48,7 +45,6 @@ def test_threads_that_the_script_sets_are_left_to_tensorflow(old: str, new: str)
 @pytest.mark.parametrize(
     "text",
     [
-        "x = 1\n",
         f"{SET}(0)\n",
         f"{SET}(int(os.environ['CPUS']))\n",
         f"{SET}(args.threads)\ntf.config.threading.set_inter_op_parallelism_threads(1)\n",
@@ -64,7 +60,6 @@ def test_numbers_from_elsewhere_stay(text: str) -> None:
 @pytest.mark.parametrize(
     ("old", "new"),
     [
-        ("os.sched_setaffinity(0, {0})\nx = 1\n", "x = 1\n"),
         ('if hasattr(os, "sched_setaffinity"):\n    os.sched_setaffinity(0, [0, 1])\nx = 1\n', "x = 1\n"),
         (
             'if hasattr(os, "sched_setaffinity"):\n    os.sched_setaffinity(0, [0])\nelse:\n    warn()\n',
@@ -96,8 +91,3 @@ def test_the_script_s_own_binding_goes(old: str, new: str) -> None:
 )
 def test_other_processes_and_plans_stay(text: str) -> None:
     assert changed(text, fix.affinity_edits) is None
-
-
-def test_line_ends_stay() -> None:
-    head = HEAD.replace("\n", "\r\n")
-    assert changed(f"{SET}(1)\r\nx = 1\r\n", fix.thread_limit_edits, head) == "x = 1\r\n"

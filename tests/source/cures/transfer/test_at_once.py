@@ -30,13 +30,11 @@ for rows, xb in tf.data.Dataset.from_tensor_slices((r, x)).batch(8):
 ZIP = "for row, value in zip(rows, losses):\n            self.score[int(row)] = float(value)"
 LOOPS: dict[str, tuple[str, str, str | None]] = {
     "two tensors": ("return each", ZIP, "zip(rows.numpy(), losses.numpy())"),
-    "one": ("return each", "for v in losses:\n            self.all.append(float(v))", "for v in losses.numpy():"),
     "numbered": (
         "return each",
         "for i, v in enumerate(losses):\n            self.all[i] = float(v)",
         "in enumerate(losses.numpy()):",
     ),
-    "computed with": ("return each", "for v in losses:\n            self.all.append(v * 2)", None),
     "one of them computed with": (
         "return each",
         "for row, v in zip(rows, losses):\n            self.all[int(row)] = v * 2",

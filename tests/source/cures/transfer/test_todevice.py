@@ -34,12 +34,10 @@ def _edited(text: str) -> str | None:
 
 # Each with HERE where the new stage belongs.
 ENDS = {
-    "behind a prefetch": f"ds = {SLICES}.batch(8).prefetch(2)HERE  #@\nfor x in ds:\n    step(x)\n",
     "seen from the loop": (
         f"ds = {SLICES}.batch(8)HERE\nfor epoch in range(3):\n    for i, x in enumerate(ds):  #@\n        step(x)\n"
     ),
     "in the loop's header": f"ds = {SLICES}.batch(8)\nfor i, x in enumerate(ds.take(500)HERE):  #@\n    step(x)\n",
-    "line by line": f"ds = {SLICES}\nds = ds.batch(8)  #@\nds = ds.prefetch(2)HERE\nfor x in ds:\n    step(x)\n",
     "given to fit": f"ds = {SLICES}.batch(8).repeat()HERE\nmodel.fit(ds, steps_per_epoch=9)  #@\n",
     "made in a function": (f"def make():\n    return {SLICES}.batch(8)HERE  #@\n\n\nfor x in make():\n    step(x)\n"),
     "a chain of rows": (
@@ -68,11 +66,7 @@ STAYS = {
     "made anew in each epoch": (
         f"for epoch in range(3):\n    ds = {SLICES}.batch(8)\n    for x in ds:  #@\n        step(x)\n"
     ),
-    "taken anew in each epoch": (
-        f"ds = {SLICES}.batch(8)\nfor epoch in range(3):\n    for x in ds.take(9):  #@\n        step(x)\n"
-    ),
     "trains nothing": f"ds = {SLICES}.batch(8)  #@\nfor x in ds:\n    print(x)\n",
-    "several GPUs": f"s = tf.distribute.MirroredStrategy()\nds = {SLICES}.batch(8)\n{FIT}",
 }
 
 
