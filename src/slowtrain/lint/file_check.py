@@ -99,7 +99,7 @@ def _document_result(document: Document, asked: Iterable[Cause[Any]], active: Co
             spots += [
                 (cause.id, spot)
                 for spot in dict.fromkeys(cause.spot(document.source))
-                if training_extent.is_worth_an_edit(document.source, cause.id, spot)
+                if training_extent.is_worth_an_edit(document.source, cause, spot)
             ]
         except RecursionError:
             errors.append(FileError(file, f"is nested too deeply to look for {cause.id}"))

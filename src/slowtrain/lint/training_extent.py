@@ -8,7 +8,9 @@ import re
 from collections.abc import Iterator
 from itertools import pairwise
 from math import prod
+from typing import Any
 
+from slowtrain.causes import Cause
 from slowtrain.model import Spot
 from slowtrain.script.interpreter.domain.call_events import Event, Loop
 from slowtrain.script.interpreter.engine import interpreter, step_loops
@@ -24,7 +26,6 @@ FAMILIES_AT_ANY_EXTENT = frozenset({"numerics", "startup", "machine"})
 FIT_EVENTS = frozenset({".fit", ".fit_generator"})
 # Each of these calls of a model has the same large fixed cost.
 MODEL_CALLS = frozenset({".predict", ".fit", ".fit_generator", ".train_on_batch"})
-CAUSES_OF_CALLS = frozenset({"host/predict-in-loop", "transfer/per-step-readback"})
 # These train as well, but no text says how many steps.
 UNCOUNTED_TRAINING = frozenset(
     "Session InteractiveSession MonitoredTrainingSession Estimator search value_and_grad".split()
@@ -35,15 +36,15 @@ _TEST_NAME = re.compile(r"(?:^|[/\\])(?:test_[^/\\]*|[^/\\]*_test|conftest)\.py$
 _TEST_SET_NAME = re.compile(r"(?:^|_)test(?:_|$)|^test(?:set|ds|data)", re.IGNORECASE)
 
 
-def is_worth_an_edit(source: Source, cause: str, spot: Spot) -> bool:
+def is_worth_an_edit(source: Source, cause: Cause[Any], spot: Spot) -> bool:
     """Whether a finding can save a person's time: the file trains long enough, and is no test."""
-    if cause.partition("/")[0] in FAMILIES_AT_ANY_EXTENT:
+    if cause.family in FAMILIES_AT_ANY_EXTENT:
         return True
     if is_test_file(source) or trains_on_written_rows(source):
         return False
-    if cause.startswith("input/") and _makes_test_set(source, spot):
+    if cause.family == "input" and _makes_test_set(source, spot):
         return False
-    if cause in CAUSES_OF_CALLS and _is_once_per_episode(source, spot):
+    if cause.costs_each_call and _is_once_per_episode(source, spot):
         return False
     counts = list(_step_counts(source))
     if not counts and _makes_few_elements(source, spot):

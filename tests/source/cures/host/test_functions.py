@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from slowtrain.causes.host.eager_step import fix
+from slowtrain.causes.host.eager_step import compiled_steps
 from tests.source.cures.edit_cases import assert_edit, edit_cases
 
 CASES = edit_cases('''
@@ -464,4 +464,4 @@ CASES = edit_cases('''
 
 @pytest.mark.parametrize("name", CASES)
 def test_edit(name: str) -> None:
-    assert_edit(CASES[name], fix.compiled_step)
+    assert_edit(CASES[name], compiled_steps.compiled_step)

@@ -93,6 +93,7 @@ class PerStepReadback(Cause[LoopReadback | ProfiledReadback]):
     """Every step reads values back to Python: losses, norms, predictions, for a line of log."""
 
     title = "Values are read back in every step"
+    costs_each_call = True
     needs = frozenset({Signal.STEPS, Signal.READBACKS})
     words = STEP_WORDS
 
