@@ -1,15 +1,13 @@
-"""What lines of a script do: model code, compiled code, ops of a graph, longer containers; and how often they run."""
+"""What lines of a script do: model code, compiled code, ops of a graph, longer containers."""
 
 from __future__ import annotations
 
 import ast
 import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from math import prod
 
 from slowtrain.columns.spans import Event
 from slowtrain.model import Place
-from slowtrain.script.interpreter.engine import queries
 from slowtrain.script.locations.recorded_sources import recorded_source
 from slowtrain.script.navigation import name_bindings, node_lookup, scope_names
 from slowtrain.script.text import source_file, syntax_tree
@@ -22,7 +20,6 @@ from slowtrain.trace.signals.host.source_lines import (
     calls_of_names,
     function_around,
     last_name,
-    loops_around,
 )
 
 # Functions whose ops have other names.
@@ -93,54 +90,6 @@ def _variable_reads(source: Source, node: ast.AST) -> Iterator[ast.Name]:
     for one in syntax_tree.walk(node):
         if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Load) and one.id not in modules:
             yield one
-
-
-APPLYING_FUNCTIONS = frozenset("map vectorize apply_along_axis apply applymap fromiter frompyfunc".split())
-
-
-def calling_lines(tree: ast.Module, line: int) -> list[int]:
-    """Lines of calls in loops of the function around ``line``, or of calls that apply it to each element."""
-    return [call.lineno for call in _looped_calls(tree, line)]
-
-
-def line_runs(source: Source, line: int) -> int | None:
-    """How often a line runs; None unless all loops around it and around its function's calls say their turns."""
-    total = 0
-    calls = _looped_calls(source.tree, line)
-    if any(called_name(call) in APPLYING_FUNCTIONS for call in calls):
-        return None
-    for outer in [loops_around(source.tree, call.lineno) for call in calls] or [[]]:
-        heads = [
-            head for loop in (*loops_around(source.tree, line), *outer) for head in getattr(loop, "generators", [loop])
-        ]
-        every = [queries.loop_turns(source, head) for head in heads]
-        if None in every:
-            return None
-        total += prod(n for n in every if n is not None)
-    return total
-
-
-def line_and_inner_loops(tree: ast.Module, line: int) -> Collection[int]:
-    """A line, and the first lines of the loops in its function."""
-    function = function_around(tree, line)
-    inner = (
-        [n for n in syntax_tree.walk(function) if isinstance(n, ast.For | ast.While)] if function is not None else []
-    )
-    return dict.fromkeys((line, *(loop.body[0].lineno for loop in inner)))
-
-
-def _looped_calls(tree: ast.Module, line: int) -> list[ast.Call]:
-    function = function_around(tree, line)
-    if function is None:
-        return []
-    found = []
-    for call in calls_of_names(tree, {function.name, *APPLYING_FUNCTIONS}):
-        in_loop = called_name(call) == function.name and loops_around(tree, call.lineno)
-        if in_loop or (
-            called_name(call) in APPLYING_FUNCTIONS and any(last_name(a) == function.name for a in call.args)
-        ):
-            found.append(call)
-    return found
 
 
 WEIGHT_RESTORERS = frozenset({"set_weights", "load_weights", "clone_model", "restore"})

@@ -348,18 +348,14 @@ def _is_never_shortened(source: Source, append: ast.Call) -> bool:
     if not isinstance(made, ast.List) or scope_names.enclosing_loops(source, made):
         return False
     shortened = call_index.index_of(source).called(*SHORTENING_METHODS)
-    if any(isinstance(c.func, ast.Attribute) and _is_name(c.func.value, value.id) for c in shortened):
+    if any(isinstance(c.func, ast.Attribute) and scope_names.is_name(c.func.value, value.id) for c in shortened):
         return False
     return not any(
-        _is_name(t, value.id)
+        scope_names.is_name(t, value.id)
         for n in call_index.nodes_of_kind(source, ast.Delete)
         for d in n.targets  # type: ignore[attr-defined]
         for t in syntax_tree.walk(d)
     )
-
-
-def _is_name(node: ast.AST, name: str) -> bool:
-    return isinstance(node, ast.Name) and node.id == name
 
 
 def _calls_op(source: Source, node: ast.AST) -> bool:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from slowtrain.causes.compute.double_precision import lint
 from slowtrain.script.interpreter.domain.call_events import Stage
+from slowtrain.script.lint_rules.double_weights import double_weights
 from slowtrain.script.navigation import call_index, node_lookup
 from slowtrain.script.pipelines import element_sizes, interpreted_datasets, whole_pipelines
 from slowtrain.script.text.source_file import Source
@@ -65,7 +65,7 @@ def arrays_made_elsewhere(source: Source) -> Iterator[ast.expr]:
 def _computes_in_double(source: Source) -> bool:
     """Whether the model may be a float64 one: by a setting of Keras, or by its weights."""
     settings = call_index.index_of(source).called("set_floatx", "set_dtype_policy")
-    return bool(settings) or any(True for _ in lint.double_weights(source))
+    return bool(settings) or any(True for _ in double_weights(source))
 
 
 def _may_change_types(source: Source, call: ast.Call) -> bool:
