@@ -51,7 +51,7 @@ def only_stores_results(source: Source, loop: ast.For) -> bool:
 
 def takes_training_step(source: Source, body: Sequence[ast.AST]) -> bool:
     """Whether statements, or functions that they call, take a training step."""
-    calls = (call for one in body for call in syntax_tree.nodes_inside(source.called(one), ast.Call))
+    calls = (call for one in body for call in syntax_tree.nodes_inside(source.reachable_functions(one), ast.Call))
     return any(node_lookup.called_name(call) in STEP_NAMES for call in calls)
 
 

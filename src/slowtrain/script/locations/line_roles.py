@@ -44,7 +44,7 @@ def calls_making_ops(source: Source, line: int, kinds: Collection[str]) -> list[
     """Calls that make ops of these types, in the function that begins at ``line`` and in its callees."""
     function = _function_at(source, line)
     wanted = {name for kind in kinds for name in _function_names(kind)}
-    found = source.called(function) if function is not None else []
+    found = source.reachable_functions(function) if function is not None else []
     calls = [n for one in found for n in syntax_tree.walk(one) if isinstance(n, ast.Call)]
     return [c for c in dict.fromkeys(calls) if node_lookup.called_name(c).replace("_", "").lower() in wanted]
 

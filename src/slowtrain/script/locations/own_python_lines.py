@@ -118,7 +118,7 @@ def _claimed_places(trace: Trace, lines: tuple[Line, ...]) -> set[Place]:
 def _input_places(trace: Trace) -> set[Place]:
     """Lines of the input causes and transfer/per-step-feed, unless they ask the model for input, as agents do."""
     hand = handmade_input(trace)
-    if input_follows_model(trace) and not (hand is not None and hand.interpreted):
+    if input_follows_model(trace) and not (hand is not None and hand.is_interpreted):
         return set()
     if hand is not None:
         return handmade_input_places(trace)

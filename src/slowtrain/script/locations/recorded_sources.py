@@ -41,7 +41,7 @@ class HandmadeInput:
         return tuple(line.place for line in self.lines[:4])
 
     @property
-    def interpreted(self) -> bool:
+    def is_interpreted(self) -> bool:
         """Whether the interpreter takes the time: very many visits of fast lines."""
         return is_interpreted(self.lines, self.ms)
 

@@ -252,7 +252,7 @@ def _early_exits(source: Source, loop: ast.For) -> tuple[bool, float]:
     next_turn = min((n.lineno for n in mine if isinstance(n, ast.Continue)), default=inf)
     if any(isinstance(n, (ast.Return, ast.Raise)) or _is_exit_call(n) for n in nodes):
         return True, next_turn
-    inside = (n for function in source.called(loop)[1:] for n in syntax_tree.walk(function))
+    inside = (n for function in source.reachable_functions(loop)[1:] for n in syntax_tree.walk(function))
     ends = any(isinstance(n, ast.Break) for n in mine) or any(
         isinstance(n, ast.Raise) or _is_exit_call(n) for n in inside
     )

@@ -91,7 +91,7 @@ class DatasetChain:
     entry: ast.Call | None = None
 
     @property
-    def known(self) -> bool:
+    def is_known(self) -> bool:
         """Whether all its operations are known."""
         return self.whole or bool(self.begun)
 
@@ -99,10 +99,10 @@ class DatasetChain:
     def names(self) -> tuple[str, ...]:
         return tuple(node_lookup.called_name(c) for c in self.calls)
 
-    def before(self, call: ast.Call) -> tuple[ast.Call, ...]:
+    def calls_before(self, call: ast.Call) -> tuple[ast.Call, ...]:
         return self.calls[: self.calls.index(call)]
 
-    def after(self, call: ast.Call) -> tuple[ast.Call, ...]:
+    def calls_after(self, call: ast.Call) -> tuple[ast.Call, ...]:
         return self.calls[self.calls.index(call) + 1 :]
 
 
@@ -209,7 +209,7 @@ def _imported_operations(source: Source, call: ast.Call) -> tuple[str, ...]:
     if found is None or not isinstance(value, ast.Call):
         return ()
     flow = upstream_chain(found.source, value)
-    return (*flow.begun, *flow.names) if flow.known else ()
+    return (*flow.begun, *flow.names) if flow.is_known else ()
 
 
 def chains_through(source: Source, call: ast.Call) -> list[DatasetChain]:

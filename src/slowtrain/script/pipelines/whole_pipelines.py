@@ -35,7 +35,7 @@ def _find_training_chains(source: Source) -> Iterator[dataset_chains.DatasetChai
     for loop in call_index.nodes_of_kind(source, ast.For):
         assert isinstance(loop, ast.For)
         for flow in chains_behind(source, loop.iter, loop):
-            if any(_takes_step(part) for one in loop.body for part in source.called(one)):
+            if any(_takes_step(part) for one in loop.body for part in source.reachable_functions(one)):
                 yield flow
 
 
@@ -57,7 +57,7 @@ def chains_behind(source: Source, given: ast.expr | None, place: ast.AST) -> Ite
             break
     if isinstance(given, ast.Call):
         flow = dataset_chains.upstream_chain(source, given)
-        if flow.known:
+        if flow.is_known:
             yield flow
 
 
@@ -93,8 +93,8 @@ def pipelines_with(source: Source, call: ast.Call) -> list[dataset_chains.Datase
 
 def is_element_wise(flow: dataset_chains.DatasetChain, call: ast.Call) -> bool:
     """Whether ``call`` receives single elements that are batched later."""
-    before = {node_lookup.called_name(c) for c in flow.before(call)}
-    after = {node_lookup.called_name(c) for c in flow.after(call)}
+    before = {node_lookup.called_name(c) for c in flow.calls_before(call)}
+    after = {node_lookup.called_name(c) for c in flow.calls_after(call)}
     return bool(after & BATCHING_OPERATIONS) and not before & (
         BATCHING_OPERATIONS | {"flat_map", "interleave", "apply", "unbatch"}
     )
@@ -214,7 +214,7 @@ def _looped_functions(source: Source, function: ast.expr) -> list[ast.expr]:
 
 def _called_names(source: Source, start: ast.AST, depth: int) -> list[tuple[str, str]]:
     """The last and the full name of each callee of ``start``, in functions of other files too."""
-    parts = source.called(start)
+    parts = source.reachable_functions(start)
     found = [
         (node_lookup.called_name(n), scope_names.resolved_name(source, n.func))
         for one in parts

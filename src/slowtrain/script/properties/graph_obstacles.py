@@ -107,7 +107,7 @@ class _GraphCheck:
 
     def loop(self, one: ast.For, tensors: set[str], made: set[str]) -> None:
         self.expression(one.iter, tensors, made)
-        if self.tensor(one.iter, tensors) and not self.listed(one.iter):
+        if self.tensor(one.iter, tensors) and not self.is_python_iterable(one.iter):
             raise GraphObstacle(f"line {one.lineno}: a loop over a tensor")
         if one.orelse:
             raise GraphObstacle(f"line {one.lineno}: for with else")
@@ -126,7 +126,7 @@ class _GraphCheck:
             return
         self.expression(value, tensors, made)
         names = {n for target in targets for n in scope_names.bound_names(target)}
-        if self.listed(value):
+        if self.is_python_iterable(value):
             self.lists |= names
         if self.tensor(value, tensors) or (isinstance(one, ast.AugAssign) and names & tensors):
             tensors |= names
@@ -148,16 +148,20 @@ class _GraphCheck:
                 )
                 if any(self.tensor(p, tensors) for p in parts):
                     raise GraphObstacle(f"line {n.lineno}: a choice by a tensor's value")
-            if isinstance(n, ast.comprehension) and self.tensor(n.iter, tensors) and not self.listed(n.iter):
+            if (
+                isinstance(n, ast.comprehension)
+                and self.tensor(n.iter, tensors)
+                and not self.is_python_iterable(n.iter)
+            ):
                 raise GraphObstacle("a comprehension over a tensor")
             if isinstance(n, ast.Subscript) and isinstance(n.value, ast.Attribute) and _literal_index(n.slice) != 0:
                 self.known.add(n.value)  # sizes other than the batch's are known while tracing
-            if not self.fixed and n not in self.known and self.shaped(n, tensors):
+            if not self.fixed and n not in self.known and self.is_shape_query(n, tensors):
                 raise GraphObstacle("a shape that is not known while tracing")
             if isinstance(n, ast.Call):
                 self.call(n, tensors, made)
 
-    def shaped(self, node: ast.AST, tensors: set[str]) -> bool:
+    def is_shape_query(self, node: ast.AST, tensors: set[str]) -> bool:
         """Whether ``node`` queries a tensor's shape or length."""
         if isinstance(node, ast.Call) and node_lookup.called_name(node) == "len" and node.args:
             return self.tensor(node.args[0], tensors)
@@ -196,7 +200,7 @@ class _GraphCheck:
         if not is_graph_function(self.source, target):
             self.all(target.body, tensor_parameters(target))
 
-    def listed(self, node: ast.AST) -> bool:
+    def is_python_iterable(self, node: ast.AST) -> bool:
         """Whether an iteration over it is Python's own, as over a list of tensors."""
         if isinstance(node, (ast.List, ast.Tuple, ast.ListComp)):
             return True
@@ -207,9 +211,11 @@ class _GraphCheck:
         if isinstance(node, ast.Call):
             name = node_lookup.called_name(node)
             if name in ("zip", "enumerate", "reversed", "list"):
-                return bool(node.args) and all(self.listed(a) for a in node.args)
+                return bool(node.args) and all(self.is_python_iterable(a) for a in node.args)
             return name in ("gradient", "range", "get_weights", "items", "values", "keys")
-        return isinstance(node, ast.BinOp) and self.listed(node.left) and self.listed(node.right)
+        return (
+            isinstance(node, ast.BinOp) and self.is_python_iterable(node.left) and self.is_python_iterable(node.right)
+        )
 
     def tensor(self, node: ast.AST, tensors: set[str]) -> bool:
         """Whether the expression's value depends on a tensor's value."""

@@ -52,7 +52,9 @@ def may_vary_by_call(source: Source, function: ast.AST) -> bool:
             pass
         case _:
             return True
-    return any(has_varying_result(source, n) for n in source.called(start)) or _reads_variable(source, start)
+    return any(has_varying_result(source, n) for n in source.reachable_functions(start)) or _reads_variable(
+        source, start
+    )
 
 
 def _is_tensorflow_attribute(source: Source, node: ast.AST) -> bool:
@@ -87,7 +89,7 @@ def _is_frozen_model(source: Source, call: ast.Call) -> bool:
 
 
 def _imported_may_vary(found: project_files.ImportedFunction, depth: int = 3) -> bool:
-    parts = found.source.called(found.function)
+    parts = found.source.reachable_functions(found.function)
     return any(has_varying_result(found.source, n, depth) for n in parts) or _reads_variable(
         found.source, found.function
     )
@@ -104,7 +106,7 @@ def has_varying_result(source: Source, function: ast.AST, depth: int = 3) -> boo
 
 def _reads_variable(source: Source, start: ast.AST) -> bool:
     """Whether it reads a variable of TensorFlow, which training may change."""
-    reached = source.called(start)
+    reached = source.reachable_functions(start)
     names = {n for f in reached for n in scope_names.read_names(f)}
     held = {n.attr for f in reached for n in syntax_tree.walk(f) if isinstance(n, ast.Attribute)}
     for node in call_index.nodes_of_kind(source, ast.Assign):
@@ -238,7 +240,7 @@ def may_run_in_parallel(source: Source, function: ast.expr, near: ast.AST) -> bo
         if found is None:
             return True  # a layer, or a function of TensorFlow or another library
         source, start = found.source, found.function
-    for inner in source.called(start):
+    for inner in source.reachable_functions(start):
         for node in syntax_tree.walk(inner):
             name = node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
             if name in STATEFUL_METHODS or name in PYTHON_OPS:

@@ -107,7 +107,7 @@ class Source:
         return parse_tree(self.text)
 
     @property
-    def parsed(self) -> bool:
+    def is_parsed(self) -> bool:
         """Whether the tree exists already."""
         return "tree" in vars(self)
 
@@ -133,7 +133,7 @@ class Source:
         ]
         return max(found, key=lambda n: n.lineno) if found else None
 
-    def called(self, node: ast.AST, depth: int = 5) -> list[ast.AST]:
+    def reachable_functions(self, node: ast.AST, depth: int = 5) -> list[ast.AST]:
         """``node`` and the functions of this file that it calls by name, directly or through ``depth`` calls."""
         by_name = _functions_by_name(self)
         found, todo = [node], [(node, 0)]
@@ -149,7 +149,7 @@ class Source:
     def random_at(self, line: int) -> bool:
         """Whether the function around ``line``, or one that it calls, draws at random."""
         function = self.function_at(line)
-        return function is not None and any(RANDOM_CALLS & set(names_in(n)) for n in self.called(function))
+        return function is not None and any(RANDOM_CALLS & set(names_in(n)) for n in self.reachable_functions(function))
 
     @functools.cached_property
     def loops(self) -> list[ast.For | ast.While]:

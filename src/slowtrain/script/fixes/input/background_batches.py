@@ -55,7 +55,7 @@ def _generator_loops(source: Source, line: int) -> list[ast.For]:
     found = []
     for node in syntax_tree.walk(source.tree):
         if isinstance(node, ast.For) and _iterated_generator(source, node) is not None:
-            reached = holder is not None and holder in source.called(node.iter)
+            reached = holder is not None and holder in source.reachable_functions(node.iter)
             if reached or (holds_line(node, line) and not _has_inner_loop_at(node, line)):
                 found.append(node)
     return found
@@ -84,7 +84,7 @@ def _prefetch_generator(source: Source, loop: ast.For) -> list[Edit]:
     if (
         found is None
         or not takes_training_step(source, loop.body)
-        or not _is_independent(source, source.called(found[0]), loop.body, loop)
+        or not _is_independent(source, source.reachable_functions(found[0]), loop.body, loop)
     ):
         return []
     function, call = found
@@ -107,7 +107,7 @@ def _prefetch_assignments(source: Source, loop: ast.For, line: int) -> list[Edit
         made.append(statement)
     made = made[: _input_statement_count(source, made)]
     rest = loop.body[len(made) :]
-    reached = [f for s in made for f in source.called(s)]
+    reached = [f for s in made for f in source.reachable_functions(s)]
     if (
         not any(isinstance(n, ast.Call) for s in made for n in syntax_tree.walk(s))
         or loop.orelse
@@ -170,7 +170,7 @@ def _input_statement_count(source: Source, made: list[ast.stmt]) -> int:
 
 def takes_training_step(source: Source, statements: Sequence[ast.stmt]) -> bool:
     """Whether ``statements``, or functions that they call, take a training step."""
-    for node in (n for s in statements for f in source.called(s) for n in syntax_tree.walk(f)):
+    for node in (n for s in statements for f in source.reachable_functions(s) for n in syntax_tree.walk(f)):
         name = node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
         if name in STEP_NAMES or "train_step" in name:
             return True
@@ -223,7 +223,7 @@ def _module_statement(source: Source, node: ast.AST) -> ast.stmt:
 
 def _is_independent(source: Source, making: Sequence[ast.AST], rest: Sequence[ast.stmt], loop: ast.For) -> bool:
     """Whether the code that makes a batch shares no changing state and no random draws with the rest of the loop."""
-    using = [f for s in rest for f in source.called(s)]
+    using = [f for s in rest for f in source.reachable_functions(s)]
     if any(isinstance(n, (ast.Global, ast.Nonlocal)) for f in making for n in syntax_tree.walk(f)):
         return False
     draws = any(repeatable_functions.draws_or_mutates(source, f) for f in making)
@@ -299,7 +299,7 @@ def _set_workers(source: Source, line: int, *, draws: bool) -> list[Edit]:
     getting = class_members.own_method(owner, "__getitem__") if owner is not None else None
     if owner is None or getting is None or getting.decorator_list or _sets_workers(source):
         return []
-    reached = source.called(getting)
+    reached = source.reachable_functions(getting)
     if any(repeatable_functions.draws_or_mutates(source, f) for f in reached) is not draws or not all(
         _is_thread_safe(source, f) for f in reached
     ):
@@ -314,7 +314,7 @@ def _sets_workers(source: Source) -> bool:
 
 def _reaches_line(source: Source, owner: ast.ClassDef, line: int) -> bool:
     getting = class_members.own_method(owner, "__getitem__")
-    reached = source.called(getting) if getting is not None else []
+    reached = source.reachable_functions(getting) if getting is not None else []
     return any(getattr(f, "lineno", 0) <= line <= (getattr(f, "end_lineno", 0) or 0) for f in reached)
 
 

@@ -162,10 +162,10 @@ def add_cache(
     several = dataset_chains.chains_through(source, call)
     if not several or any(_is_cached_after(f, call) or not f.whole for f in several):
         return [], False
-    if all("take" in (node_lookup.called_name(c) for c in f.after(call)) for f in several):
+    if all("take" in (node_lookup.called_name(c) for c in f.calls_after(call)) for f in several):
         return [], False  # TensorFlow discards a cache that is not filled completely
     flow = several[0]
-    before = flow.before(call)
+    before = flow.calls_before(call)
     names_before = [node_lookup.called_name(c) for c in before]
     if not before and not _has_fixed_order(source, call):
         return [], False
@@ -210,12 +210,12 @@ def add_disk_cache(source: Source, line: int, function_line: int | None = None) 
 
 def _is_cached_after(flow: dataset_chains.DatasetChain, call: ast.Call) -> bool:
     """Whether a cache after ``call`` keeps its output already."""
-    return any(node_lookup.called_name(c) == "cache" for c in flow.after(call))
+    return any(node_lookup.called_name(c) == "cache" for c in flow.calls_after(call))
 
 
 def _last_repeatable_operation(source: Source, flow: dataset_chains.DatasetChain, call: ast.Call) -> ast.Call:
     """Return the last operation after ``call`` before which nothing is random, repeated or reordered."""
-    for after in flow.after(call):
+    for after in flow.calls_after(call):
         name = node_lookup.called_name(after)
         fixed = name == "batch" or (
             name in CALLING_OPERATIONS
@@ -240,7 +240,7 @@ def shuffle_before_map(source: Source, line: int) -> list[Edit]:
         return []
     flow = dataset_chains.upstream_chain(source, found[0])
     run = [found[0]]
-    for call in reversed(flow.before(found[0])):
+    for call in reversed(flow.calls_before(found[0])):
         if node_lookup.called_name(call) not in COMMUTING_OPERATIONS:
             break
         run.insert(0, call)
@@ -272,7 +272,7 @@ def batch_before_map(
     if not ranks and not set(several[0].names[: several[0].calls.index(found[0])]) <= UNIFORM_SHAPE_OPERATIONS:
         return [], False
     run, changes, random = [found[0]], [], False
-    for call in several[0].after(found[0]):
+    for call in several[0].calls_after(found[0]):
         run.append(call)
         if node_lookup.called_name(call) == "batch":
             break

@@ -66,7 +66,7 @@ def is_repeatable_generator(source: Source, generator: ast.expr, near: ast.AST) 
     start = node_lookup.function_named(source, generator.id, near) if isinstance(generator, ast.Name) else None
     if start is None or repeatable_functions.may_vary_by_call(source, start):
         return False
-    bodies = source.called(start)
+    bodies = source.reachable_functions(start)
     for node in (n for b in bodies for n in syntax_tree.walk(b)):
         if isinstance(node, ast.While) and isinstance(node.test, ast.Constant):
             return False
@@ -122,7 +122,7 @@ def remember_batches(source: Source, line: int) -> list[Edit]:
     owner = (holding or classes)[0]
     methods = {n.name: n for n in owner.body if isinstance(n, ast.FunctionDef)}
     getting = methods.get("__getitem__")
-    reached = source.called(getting) if getting is not None else []
+    reached = source.reachable_functions(getting) if getting is not None else []
     inside = any(f.lineno <= line <= (f.end_lineno or f.lineno) for f in reached if isinstance(f, ast.FunctionDef))
     if getting is None or not inside or getting.decorator_list or not _is_immutable_sequence(source, owner, methods):
         return []
@@ -264,7 +264,7 @@ def yield_batches(source: Source, line: int) -> list[Edit]:
     if not has_known_shapes(source, spec, call) or not isinstance(top, ast.stmt):
         return []
     several = dataset_chains.chains_through(source, call)
-    after = several[0].after(call) if len(several) == 1 else ()
+    after = several[0].calls_after(call) if len(several) == 1 else ()
     size, drop, gone = _batch_after(source, call, after[0]) if after else ("", "", [])
     given = [
         edits.node_text(source, generator),

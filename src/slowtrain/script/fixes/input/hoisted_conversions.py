@@ -338,7 +338,7 @@ def _invariant_loop(
     names = {n for r in reads for n in scope_names.read_names(r)} | ({data} if data else set())
     found = None
     for loop in scope_names.enclosing_loops(source, node):
-        inside = [loop, *(f for s in loop.body for f in source.called(s)[1:])]
+        inside = [loop, *(f for s in loop.body for f in source.reachable_functions(s)[1:])]
         again = scope_names.bound_names(loop.body) | header_names(loop)
         if names & again or any(
             names & scope_names.declared_outer_names(f) for f in inside if isinstance(f, FUNCTION_NODES)

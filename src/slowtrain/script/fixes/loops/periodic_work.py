@@ -73,7 +73,7 @@ def _is_docstring(one: ast.stmt) -> bool:
 
 def _steers_training(source: Source, method: ast.AST) -> bool:
     """Whether the hook, or a method that it calls, changes the model, the optimizer or the end of training."""
-    for one in source.called(method):
+    for one in source.reachable_functions(method):
         for node in syntax_tree.walk(one):
             if isinstance(node, ast.Attribute) and node.attr in STEERING_ATTRIBUTES:
                 return True
@@ -101,7 +101,7 @@ def _counts_its_calls(source: Source, kind: ast.ClassDef, method: ast.FunctionDe
 def _compares_counter(source: Source, method: ast.AST, counted: Sequence[ast.stmt]) -> bool:
     """Whether the hook compares a counter or branches on it."""
     names = {n.attr for one in counted for n in syntax_tree.walk(one) if isinstance(n, ast.Attribute)}
-    inner = [n for f in source.called(method) for n in syntax_tree.walk(f)] if names else []
+    inner = [n for f in source.reachable_functions(method) for n in syntax_tree.walk(f)] if names else []
     asks = [
         n
         for n in inner
@@ -254,7 +254,7 @@ def _affects_training(source: Source, guard: ast.If) -> bool:
 
     A metric that only this function uses does not count.
     """
-    for function in [f for one in guard.body for f in source.called(one)[1:]]:
+    for function in [f for one in guard.body for f in source.reachable_functions(one)[1:]]:
         if repeatable_functions.draws_or_mutates(source, function) or _steers_or_saves(function):
             return True
         called = {node_lookup.called_name(n) for n in syntax_tree.walk(function) if isinstance(n, ast.Call)}
@@ -292,7 +292,7 @@ def _is_independent_of_steps(source: Source, guard: ast.If) -> bool:
             return False
     parts: list[ast.AST] = [*guard.body]
     for one in guard.body:
-        parts += [f for f in source.called(one)[1:] if f not in parts]
+        parts += [f for f in source.reachable_functions(one)[1:] if f not in parts]
     return all(_only_observes(source, part) for part in parts)
 
 

@@ -78,12 +78,12 @@ class Value:
         more = self.varies | frozenset(loops)
         return self if more == self.varies else self.with_fields(varies=more)
 
-    def inside(self, depth: int = 4) -> Iterator[Value]:
+    def nested_values(self, depth: int = 4) -> Iterator[Value]:
         """The value and what it holds, as TensorFlow flattens the arguments of a tf.function."""
         yield self
         if depth and self.kind in ("list", "tuple", "dict", "object"):
             for one in self.items.values():
-                yield from one.inside(depth - 1)
+                yield from one.nested_values(depth - 1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,13 +103,13 @@ class CallArgs:
         return frozenset(v for a in self.every for v in a.varies)
 
     @functools.cached_property
-    def ragged(self) -> frozenset[int]:
+    def ragged_loops(self) -> frozenset[int]:
         return frozenset(v for a in self.every for v in a.ragged)
 
     @functools.cached_property
     def varying_inside(self) -> frozenset[int]:
         """The loops in whose turns anything inside the arguments changes."""
-        return frozenset(v for a in self.every for i in a.inside(3) for v in i.varies)
+        return frozenset(v for a in self.every for i in a.nested_values(3) for v in i.varies)
 
     def get(self, name: str, place: int | None = None) -> Value:
         """The argument of this name or position; the unknown value if it is not given."""
@@ -138,7 +138,7 @@ def number_value(name: str = "", varies: frozenset[int] = NO_LOOPS) -> Value:
 
 def formatted_text(varies: frozenset[int], given: Iterable[Value]) -> Value:
     """A text into which values are formatted."""
-    inside = [one for a in given for one in a.inside(1) if one.varies]
+    inside = [one for a in given for one in a.nested_values(1) if one.varies]
     counted = any(one.name == "counted" or (one.kind == "number" and one.name in ("int", "float")) for one in inside)
     return Value("text", varies=varies, name="counted" if counted else "")
 

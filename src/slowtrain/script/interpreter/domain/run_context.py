@@ -122,11 +122,11 @@ class RunContext:
         """The value of a loop's target, which changes in each turn."""
         raise NotImplementedError
 
-    def run(self, function: Value, given: CallArgs) -> Value:
+    def run_function(self, function: Value, given: CallArgs) -> Value:
         """The return value of a function or lambda of the script; for a generator function, the generator."""
         raise NotImplementedError
 
-    def yielded(self, generator: Value) -> Value:
+    def yielded_value(self, generator: Value) -> Value:
         """What a generator yields, in any of its turns."""
         raise NotImplementedError
 
@@ -143,7 +143,7 @@ class RunContext:
             if not self.silent:
                 self._stored = []
 
-    def opened(self, scope: Scope) -> Scope:
+    def register_scope(self, scope: Scope) -> Scope:
         self._scopes.append(scope)
         return scope
 
@@ -182,7 +182,7 @@ class RunContext:
             self.loops.pop()
 
     @contextmanager
-    def once(self) -> Iterator[None]:
+    def outside_loops(self) -> Iterator[None]:
         """Runs what only the first call runs, outside of all loops."""
         before, self.loops = self.loops, []
         try:
@@ -238,7 +238,7 @@ class RunContext:
             self.source = before
 
     @contextmanager
-    def apart(self) -> Iterator[None]:
+    def first_import(self) -> Iterator[None]:
         """Runs what a module runs at its first import, independent of the loops around the import."""
         before = self.loops, self.rare, self.graph, self.producer
         self.loops, self.rare, self.graph, self.producer = [], [], 0, ""

@@ -62,7 +62,9 @@ def call_result(machine: RunContext, callee: Value, given: CallArgs) -> Value:
     gives: Callable[[], Value]
     if function.kind == "function":
         again = function.dtype == "remembered" and not given_too.varies & set(machine.depth())
-        gives = lambda: _cached_result(machine, function, given_too) if again else machine.run(function, given_too)  # noqa: E731
+        gives = lambda: (  # noqa: E731
+            _cached_result(machine, function, given_too) if again else machine.run_function(function, given_too)
+        )
     elif function.kind == "graph":
         on, gives = function, lambda: _graph_call(machine, function, given_too)
     elif function.kind == "class":
@@ -102,8 +104,8 @@ def _cached_result(machine: RunContext, function: Value, given: CallArgs) -> Val
     """The result of a cached function: it runs at the first call with these arguments."""
     key = (bool(machine.silent), *(id(one) for one in given.every))
     if key not in function.items:
-        with machine.once():
-            function.items[key] = machine.run(function, given)
+        with machine.outside_loops():
+            function.items[key] = machine.run_function(function, given)
     return function.items[key]
 
 
@@ -111,7 +113,7 @@ def _object_call(machine: RunContext, method: Value, given: CallArgs) -> Value:
     """The result of calling an object. A layer that a model is built of runs in the model's graph."""
     if method.name == "call" and isinstance(method.data, Value):
         _run_build(machine, method.data, given)
-    if method.name != "call" or not any(one.name == "symbolic" for a in given.args for one in a.inside(2)):
+    if method.name != "call" or not any(one.name == "symbolic" for a in given.args for one in a.nested_values(2)):
         return call_result(machine, method, given)
     with machine.tracing():
         made = call_result(machine, method, given)
@@ -136,7 +138,7 @@ def run_handed_functions(machine: RunContext, given: CallArgs) -> None:
         if function.kind == "function":
             every = getattr(function.node, "args", None)
             count = len(every.posonlyargs) + len(every.args) if isinstance(every, ast.arguments) else 0
-            machine.run(function, CallArgs(given.node, [UNKNOWN] * count))
+            machine.run_function(function, CallArgs(given.node, [UNKNOWN] * count))
 
 
 def recorded_result(
@@ -157,7 +159,7 @@ def _graph_call(machine: RunContext, graph: Value, given: CallArgs) -> Value:
         inside = CallArgs(given.node, [framework_calls.graph_argument(a) for a in given.args],
                        {k: framework_calls.graph_argument(v) for k, v in given.keywords.items()})  # fmt: skip
         with machine.tracing():
-            graph.data[key] = machine.run(graph.of, inside)
+            graph.data[key] = machine.run_function(graph.of, inside)
     return framework_calls.graph_result(graph.data.get(key, UNKNOWN)).varying_in(
         given.varying_inside | set(machine.depth())
     )
@@ -200,7 +202,7 @@ def loop_item(machine: RunContext, items: Value, loop: Loop, node: ast.AST) -> V
     found = any_item(machine, items, node)
     ended = {EACH_ITEM}
     if items.kind in LAZY_KINDS:  # ragged in turns of loops that have ended, or that yield the items
-        before = {v for one in found.inside() for v in one.ragged} - set(machine.depth())
+        before = {v for one in found.nested_values() for v in one.ragged} - set(machine.depth())
         ended |= {v for v in before if not machine.has_few_turns(v)}
     running = frozenset(machine.depth()) - {loop.number} if items.kind in ("generator", "rows") else None
     return _varied_item(found, loop, ended, running)
@@ -236,7 +238,7 @@ def any_item(machine: RunContext, items: Value, node: ast.AST) -> Value:
     if items.kind == "dict":
         return Value("text")
     if items.kind == "generator":
-        return machine.yielded(items)
+        return machine.yielded_value(items)
     if items.kind == "dataset":
         given = CallArgs(getattr(node, "iter", node))
         return recorded_result(machine, "taken", items, given, lambda: items.of or Value("tensor"))
@@ -252,7 +254,7 @@ def any_item(machine: RunContext, items: Value, node: ast.AST) -> Value:
                 after = operators.find_attribute(found, "__next__") if found.kind == "object" else None
                 if after is not None:  # an iterator class of the script
                     return call_result(machine, after, CallArgs(node))
-                return machine.yielded(found) if found.kind == "generator" else found
+                return machine.yielded_value(found) if found.kind == "generator" else found
     return UNKNOWN.varying_in(items.varies)
 
 
@@ -263,7 +265,7 @@ def subscript_value(machine: RunContext, node: ast.Subscript, scope: Scope) -> V
         key = machine.value(node.slice, scope)
         part = data_calls.table_subscript(held, key) if data_calls.is_pandas(held) else None
         if part is not None:
-            return part.varying_in(v for one in key.inside(1) for v in one.varies)
+            return part.varying_in(v for one in key.nested_values(1) for v in one.varies)
         found = operators.item_value(held, NOT_KNOWN if key.varies else key.known)
         if held.kind == "array" and key.kind == "array":  # rows by index, or by a mask
             masked = key.dtype == "bool"
@@ -279,7 +281,7 @@ def subscript_value(machine: RunContext, node: ast.Subscript, scope: Scope) -> V
         ended = found.ragged - set(machine.depth()) if held.kind in ("list", "tuple") else frozenset[int]()
         if not all(map(machine.has_few_turns, ended)):  # made in turns of a loop that has ended
             found = found.with_fields(ragged=found.ragged | key.varies)
-        return found.varying_in(v for one in key.inside(1) for v in one.varies)
+        return found.varying_in(v for one in key.nested_values(1) for v in one.varies)
     parts = [machine.value(p, scope) for one in cut if isinstance(one, ast.Slice)
              for p in (one.lower, one.upper, one.step) if p is not None]  # fmt: skip
     varies = frozenset(v for p in parts for v in p.varies)

@@ -192,22 +192,22 @@ class Interpreter(RunContext):
 
     # Functions of the script.
 
-    def run(self, function: Value, given: CallArgs) -> Value:
+    def run_function(self, function: Value, given: CallArgs) -> Value:
         """The return value of a function or lambda of the script; for a generator function, the generator."""
         node: Any = function.node
         if not isinstance(node, (*FUNCTION_NODES, ast.Lambda)) or not isinstance(function.data, Scope):
             return UNKNOWN  # a tf.function of something else
         if len(self.running) >= MAX_CALL_DEPTH or self.running.count(node) >= MAX_RECURSIONS:
             return UNKNOWN
-        scope = self.opened(Scope(function.data, kind=function.of))
+        scope = self.register_scope(Scope(function.data, kind=function.of))
         caller = self.source
         with self.in_file_of(scope), suppress(*self._outer_limits(scope)):
             self._bind(node, scope, given)
             if isinstance(node, ast.Lambda):
-                return self._inside(node, given.node, caller, lambda: self.value(node.body, scope))
+                return self._run_in_frame(node, given.node, caller, lambda: self.value(node.body, scope))
             if "yield" in self.source.words and python_builtins.is_generator(node):
                 return Value("generator", node=node, name=node.name, data=scope, born=self.born())
-            return self._inside(node, given.node, caller, lambda: self._run_body(node, scope))
+            return self._run_in_frame(node, given.node, caller, lambda: self._run_body(node, scope))
         return UNKNOWN
 
     def _outer_limits(self, scope: Scope) -> tuple[type[BaseException], ...]:
@@ -218,7 +218,7 @@ class Interpreter(RunContext):
         self.block(node.body, scope)
         return join_values(scope.returned) if scope.returned else Value("none", None)
 
-    def yielded(self, generator: Value) -> Value:
+    def yielded_value(self, generator: Value) -> Value:
         """What a generator yields, in any of its turns."""
         node, made_in = generator.node, generator.data
         if (
@@ -227,12 +227,12 @@ class Interpreter(RunContext):
             or self.running.count(node) >= MAX_RECURSIONS
         ):
             return UNKNOWN
-        scope = self.opened(Scope(made_in.above, dict(made_in.names), kind=made_in.kind))
+        scope = self.register_scope(Scope(made_in.above, dict(made_in.names), kind=made_in.kind))
         with self.in_file_of(scope), suppress(*self._outer_limits(scope)):
-            self._inside(node, node, self.source, lambda: self._run_body(node, scope))
+            self._run_in_frame(node, node, self.source, lambda: self._run_body(node, scope))
         return join_values(scope.yielded)
 
-    def _inside(self, node: ast.AST, at: ast.AST, caller: Source, body: Callable[[], Value]) -> Value:
+    def _run_in_frame(self, node: ast.AST, at: ast.AST, caller: Source, body: Callable[[], Value]) -> Value:
         self.running.append(node)
         self.ran.add(node)
         before = len(self.path)

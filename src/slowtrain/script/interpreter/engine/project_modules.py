@@ -45,7 +45,7 @@ def run_script(machine: RunContext) -> None:
 
     Those run as other scripts of the project call them, or else with unknown arguments.
     """
-    source, scope = machine.main, machine.opened(Scope(source=machine.main))
+    source, scope = machine.main, machine.register_scope(Scope(source=machine.main))
     machine.modules[os.path.realpath(source.file)] = scope
     machine.block(source.tree.body, scope)
     _run_unused_callbacks(machine, scope)
@@ -132,7 +132,7 @@ def run_top_level(machine: RunContext) -> None:
     """Runs the statements of a file that does not train, for the values of their names; records no events."""
     if machine.modules:
         return
-    scope = machine.opened(Scope(source=machine.main))
+    scope = machine.register_scope(Scope(source=machine.main))
     machine.modules[os.path.realpath(machine.main.file)] = scope
     machine.left = MAX_TOP_LEVEL_NODES
     with suppress(BudgetSpent, RecursionError):
@@ -186,7 +186,7 @@ def _run_importing_script(machine: RunContext, driver: Source) -> None:
     """Runs a script of the project that uses the examined file."""
     file = os.path.realpath(driver.file)
     if file not in machine.modules:
-        _run_module(machine, driver, machine.opened(Scope(source=driver)))
+        _run_module(machine, driver, machine.register_scope(Scope(source=driver)))
 
 
 def _imported_scope(machine: RunContext, source: Source) -> Scope | None:
@@ -197,14 +197,14 @@ def _imported_scope(machine: RunContext, source: Source) -> Scope | None:
     if several or not any(name in source.text for name in RELEVANT_LIBRARIES):
         return None
     named = os.path.basename(file).partition(".")[0]
-    scope = machine.opened(Scope(names={"__name__": constant_value(named)}, source=source))
+    scope = machine.register_scope(Scope(names={"__name__": constant_value(named)}, source=source))
     _run_module(machine, source, scope)
     return scope
 
 
 def _run_module(machine: RunContext, source: Source, scope: Scope) -> None:
     machine.modules[os.path.realpath(source.file)] = scope
-    with machine.apart(), machine.in_file_of(scope), suppress(BudgetSpent, SyntaxError):
+    with machine.first_import(), machine.in_file_of(scope), suppress(BudgetSpent, SyntaxError):
         machine.block(source.tree.body, scope)
 
 

@@ -59,7 +59,7 @@ def kind_at(source: Source, node: ast.expr) -> str:
     if found.kind == "array":
         return ARRAY
     if found.kind in ("tuple", "dict") and found.items:  # an element of a data set
-        parts = [one for one in found.inside() if one.kind not in ("tuple", "list", "dict")]
+        parts = [one for one in found.nested_values() if one.kind not in ("tuple", "list", "dict")]
         return TENSOR if all(one.kind in ("tensor", "variable") for one in parts) else UNKNOWN
     known = found.known is not NOT_KNOWN and not found.varies
     return CONSTANT if known and found.kind in ("number", "text") else NUMBER if found.kind == "number" else UNKNOWN

@@ -157,7 +157,7 @@ def _define(machine: RunContext, node: ast.FunctionDef, scope: Scope) -> None:
 
 
 def _define_class(machine: RunContext, node: ast.ClassDef, scope: Scope) -> None:
-    inner = machine.opened(Scope(scope))
+    inner = machine.register_scope(Scope(scope))
     bases = [machine.value(one, scope) for one in node.bases]
     machine.block(node.body, inner)
     made = Value("class", node=node, name=node.name, data=bases, items=inner.names)

@@ -47,7 +47,9 @@ def numpy_draw(machine: RunContext, last: str, given: CallArgs) -> Value:
     if last in SCALAR_DRAWS and "size" not in given.keywords and place is not None and len(given.args) <= place:
         return number_value("float", loops)
     size = given.get("size", place)
-    ragged = given.varies if last in ("rand", "randn") else frozenset(v for one in size.inside(2) for v in one.varies)
+    ragged = (
+        given.varies if last in ("rand", "randn") else frozenset(v for one in size.nested_values(2) for v in one.varies)
+    )
     named = dtype_name(given.get("dtype")) or ("int64" if last in INTEGER_DRAWS else "float64")
     named = first.dtype if last == "choice" and first.kind == "array" else named
     return Value("array", varies=loops, ragged=ragged, dtype=named, shape=shape_rules.drawn_shape(last, size, given),

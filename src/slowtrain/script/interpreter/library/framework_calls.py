@@ -139,7 +139,7 @@ def _numpy_call(machine: RunContext, name: str, given: CallArgs) -> Value:
     if name == VECTORIZED_NAME:
         sides = [one.shape for one in given.every if one.kind == "array" and one.shape is not None]
         wide = operators.broadcast_shape(sides) if sides else None
-        return Value("array", varies=given.varies, ragged=given.ragged, shape=wide)
+        return Value("array", varies=given.varies, ragged=given.ragged_loops, shape=wide)
     if last in ("default_rng", "RandomState", "Generator"):
         return Value("library", name="numpy.random.Generator", born=machine.born())
     if ".random" in name:
@@ -158,7 +158,7 @@ def _numpy_call(machine: RunContext, name: str, given: CallArgs) -> Value:
         if last == "full":
             usual = _literal_dtype([given.get("fill_value", 1)])
         wide = shape_argument(shape) if last in SHAPED_MAKERS else None
-        return Value("array", varies=given.varies, ragged=moving | given.ragged, dtype=named or usual, shape=wide,
+        return Value("array", varies=given.varies, ragged=moving | given.ragged_loops, dtype=named or usual, shape=wide,
                      born=machine.born())  # fmt: skip
     if last == "resize":
         return Value(
@@ -168,21 +168,21 @@ def _numpy_call(machine: RunContext, name: str, given: CallArgs) -> Value:
             dtype=promoted_dtype(*arrays),
         )
     if last in DTYPE_NAMES or last in DTYPE_ALIASES:
-        return Value("array", varies=given.varies, ragged=given.ragged, dtype=DTYPE_ALIASES.get(last, last))
+        return Value("array", varies=given.varies, ragged=given.ragged_loops, dtype=DTYPE_ALIASES.get(last, last))
     kept = "int64" if last in INTEGER_FUNCTIONS else _numpy_dtype(last, named or promoted_dtype(*arrays), given)
     like = (
         given.args[SIZE_ARGUMENT_POSITIONS[last] : SIZE_ARGUMENT_POSITIONS[last] + 1]
         if last in SIZE_ARGUMENT_POSITIONS
         else []
     )
-    return Value("array", varies=given.varying_inside, ragged=like[0].ragged if like else given.ragged,
+    return Value("array", varies=given.varying_inside, ragged=like[0].ragged if like else given.ragged_loops,
     born=machine.born(), dtype=kept,
                  shape=like[0].shape if like else None)  # fmt: skip
 
 
 def _numpy_dtype(last: str, known: str, given: CallArgs) -> str:
     """The dtype of a function's result. ``known``: the one that is named, or that of arithmetic with its arguments."""
-    inside = [i for a in given.args for i in a.inside(2)]
+    inside = [i for a in given.args for i in a.nested_values(2)]
     if not known and last in ARRAY_JOINERS:
         held = {i.dtype for i in inside if i.kind in ("array", "tensor")}
         known = next(iter(held)) if len(held) == 1 else "" if held else _literal_dtype(inside)
@@ -201,7 +201,7 @@ def _literal_dtype(inside: Sequence[Value]) -> str:
 
 def _varying_shape_loops(shape: Value) -> frozenset[int]:
     """The loops in whose turns a shape changes. Few distinct shapes do not count: each may have its own graph."""
-    return frozenset(v for one in shape.inside(2) if one.name != "few" for v in one.varies)
+    return frozenset(v for one in shape.nested_values(2) if one.name != "few" for v in one.varies)
 
 
 def _tensorflow_call(machine: RunContext, name: str, given: CallArgs) -> Value:
@@ -219,7 +219,7 @@ def _tensorflow_call(machine: RunContext, name: str, given: CallArgs) -> Value:
         return Value("tensor", dtype=named or dtype_name(given.get("", 1)), shape=shape_argument(given.get("shape", 0)))
     if last in ("constant", "convert_to_tensor", "cast", "identity", "convert_image_dtype"):
         kept = named or dtype_name(given.get("", 1)) or first.dtype or number_format
-        return Value("tensor", varies=given.varying_inside, ragged=given.ragged, dtype=kept, born=machine.born())
+        return Value("tensor", varies=given.varying_inside, ragged=given.ragged_loops, dtype=kept, born=machine.born())
     found = data_calls.record_result(last, given)
     if found is not None:
         return found
@@ -227,7 +227,7 @@ def _tensorflow_call(machine: RunContext, name: str, given: CallArgs) -> Value:
     kept = "int32" if last == "range" else named or promoted_dtype(*given.args)
     if not kept and (".random" in name or last in FLOAT_MAKERS):
         kept = "float32"
-    made = Value("tensor", varies=moving, ragged=given.ragged, dtype=kept, born=machine.born())
+    made = Value("tensor", varies=moving, ragged=given.ragged_loops, dtype=kept, born=machine.born())
     return _tensor_list(made) if last in SPLITTING_FUNCTIONS else made
 
 
@@ -239,7 +239,9 @@ def _tensor_list(one: Value) -> Value:
 def _keras_call(machine: RunContext, name: str, given: CallArgs) -> Value:
     last = name.rpartition(".")[2]
     if name.startswith(("keras.ops", "keras.random", "keras.activations")):
-        made = Value("tensor", varies=given.varying_inside, ragged=given.ragged, dtype=promoted_dtype(*given.args))
+        made = Value(
+            "tensor", varies=given.varying_inside, ragged=given.ragged_loops, dtype=promoted_dtype(*given.args)
+        )
         return _tensor_list(made) if last in SPLITTING_FUNCTIONS else shape_rules.with_shape(made, name, given)
     if last == "Input":
         return Value(
@@ -269,7 +271,7 @@ def _keras_call(machine: RunContext, name: str, given: CallArgs) -> Value:
 
 def layer_output(on: Value, given: CallArgs) -> Value:
     """The result of calling a layer or model of Keras."""
-    symbolic = any(one.name == "symbolic" for a in given.args for one in a.inside(2))
+    symbolic = any(one.name == "symbolic" for a in given.args for one in a.nested_values(2))
     first = given.every[0].shape if given.every else None
     return Value("tensor", varies=given.varying_inside | on.varies, dtype="float32",
     name="symbolic" if symbolic else "",

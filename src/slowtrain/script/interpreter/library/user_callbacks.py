@@ -119,10 +119,10 @@ def _with_signature(held: Value, spec: Value) -> Value:
     return held.with_fields(shape=spec.shape, dtype=held.dtype or spec.dtype, name=held.name if held.dtype else "said")
 
 
-def _rebatched(held: Value, name: str, batch: int | None) -> Value:
+def _rebatched_element(held: Value, name: str, batch: int | None) -> Value:
     """An element of the batches, or of what was a batch before ``unbatch``."""
     if held.kind in ("list", "tuple", "dict"):
-        return held.with_fields(items={k: _rebatched(v, name, batch) for k, v in held.items.items()})
+        return held.with_fields(items={k: _rebatched_element(v, name, batch) for k, v in held.items.items()})
     if held.shape is None or (not held.shape and name == "unbatch"):
         return held.with_fields(shape=None)
     return held.with_fields(shape=held.shape[1:] if name == "unbatch" else (batch, *held.shape))
@@ -151,7 +151,7 @@ def dataset_operation(machine: RunContext, on: Value, name: str, given: CallArgs
         return Value("tensor")
     if name in ("batch", "padded_batch", "unbatch"):
         size = given.get("batch_size", 0).known if given.get("drop_remainder", 1).known is True else None
-        held = _rebatched(held, name, size if isinstance(size, int) else None)
+        held = _rebatched_element(held, name, size if isinstance(size, int) else None)
     stages = (*on.stages, Stage(machine.source, name, given, before, held, tuple(machine.events[place:])))
     return on.with_fields(of=held, node=given.node, stages=stages, data=_element_counts(on, name, given))
 
@@ -271,7 +271,7 @@ def _train_step_data(given: CallArgs) -> Value:
         return _as_tensors(data.of, cut=False)
     labels = given.get("y", 1)
     if data.kind in ("array", "tensor") and labels.kind in ("array", "tensor"):
-        rows = [_rebatched(_as_tensors(one, cut=True), "batch", None) for one in (data, labels)]
+        rows = [_rebatched_element(_as_tensors(one, cut=True), "batch", None) for one in (data, labels)]
         return Value("tuple", items=dict(enumerate(rows)))
     return Value("tuple", items={None: Value("tensor")})
 
