@@ -137,18 +137,18 @@ def _turn_limit(source: Source, loop: ast.For, over: ast.expr) -> int | None:
     return _turn_limit(source, loop, several[0])
 
 
-def element_leaves(held: Value) -> Iterator[Value]:
+def element_leaves(value: Value) -> Iterator[Value]:
     """The tensors of an element."""
-    if held.kind in ("tuple", "list", "dict"):
-        for one in held.items.values():
+    if value.kind in ("tuple", "list", "dict"):
+        for one in value.items.values():
             yield from element_leaves(one)
     else:
-        yield held
+        yield value
 
 
-def element_numbers(held: Value, *, batched: bool) -> int | None:
+def element_numbers(value: Value, *, batched: bool) -> int | None:
     """The count of numbers in an element, or in a row of a batch; None if unknown."""
-    known = [one.shape for one in element_leaves(held)]
+    known = [one.shape for one in element_leaves(value)]
     if any(one is None for one in known):
         return None
     rows = [one[1:] if batched else one for one in known if one is not None]
@@ -157,9 +157,9 @@ def element_numbers(held: Value, *, batched: bool) -> int | None:
     return sum(prod(n for n in one if n is not None) for one in rows)
 
 
-def element_bytes(held: Value, *, batched: bool) -> int | None:
+def element_bytes(value: Value, *, batched: bool) -> int | None:
     """The bytes of an element, or of a row of a batch; None if unknown."""
-    several = [(taken, shape_rules.DTYPE_BYTES.get(one.dtype, MAX_NUMBER_BYTES)) for one in element_leaves(held)
+    several = [(taken, shape_rules.DTYPE_BYTES.get(one.dtype, MAX_NUMBER_BYTES)) for one in element_leaves(value)
                for taken in [element_numbers(one, batched=batched)]]  # fmt: skip
     known = [taken * wide for taken, wide in several if taken is not None]
     return sum(known) if len(known) == len(several) else None
@@ -192,11 +192,11 @@ def row_count(stages: tuple[Stage, ...], most: int | None = None) -> int | None:
     return there
 
 
-def _array_rows(held: Value) -> int | None:
-    if held.kind in ("array", "tensor") and held.shape:
-        return held.shape[0]
-    if held.kind == "list":
-        return held.shape[0] if held.shape else len(held.items) if None not in held.items else None
+def _array_rows(value: Value) -> int | None:
+    if value.kind in ("array", "tensor") and value.shape:
+        return value.shape[0]
+    if value.kind == "list":
+        return value.shape[0] if value.shape else len(value.items) if None not in value.items else None
     return None
 
 

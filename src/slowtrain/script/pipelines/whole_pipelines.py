@@ -43,20 +43,20 @@ def _takes_step(part: ast.AST) -> bool:
     return any(isinstance(n, ast.Call) and node_lookup.called_name(n) in STEP_CALLS for n in syntax_tree.walk(part))
 
 
-def chains_behind(source: Source, given: ast.expr | None, place: ast.AST) -> Iterator[dataset_chains.DatasetChain]:
+def chains_behind(source: Source, data: ast.expr | None, place: ast.AST) -> Iterator[dataset_chains.DatasetChain]:
     """The pipeline behind an expression, through names and ``enumerate``; none if its source is unknown."""
     for _ in range(dataset_chains.MAX_LINKS):
-        if isinstance(given, ast.Name):
-            given = dataset_chains.last_assignment(source, given, place) or dataset_chains.parameter_argument(
-                source, given
+        if isinstance(data, ast.Name):
+            data = dataset_chains.last_assignment(source, data, place) or dataset_chains.parameter_argument(
+                source, data
             )
-            place = given if given is not None else place
-        elif isinstance(given, ast.Call) and node_lookup.called_name(given) in TRANSPARENT_CALLS and given.args:
-            given = given.args[0]
+            place = data if data is not None else place
+        elif isinstance(data, ast.Call) and node_lookup.called_name(data) in TRANSPARENT_CALLS and data.args:
+            data = data.args[0]
         else:
             break
-    if isinstance(given, ast.Call):
-        flow = dataset_chains.upstream_chain(source, given)
+    if isinstance(data, ast.Call):
+        flow = dataset_chains.upstream_chain(source, data)
         if flow.is_known:
             yield flow
 

@@ -114,8 +114,8 @@ class _FunctionReader:
         self.found, self.source = found, found.source
         self.known: dict[str, Value] = {}
 
-    def read_function(self, function: Function, given: Sequence[Value]) -> Value | None:
-        self.known.update(zip(scope_names.parameter_names(function), given, strict=True))
+    def read_function(self, function: Function, arguments: Sequence[Value]) -> Value | None:
+        self.known.update(zip(scope_names.parameter_names(function), arguments, strict=True))
         if isinstance(function, ast.Lambda):
             return self.read_expression(function.body)
         for statement in function.body:
@@ -310,13 +310,13 @@ class _FunctionReader:
                 return self.apply_layer(_layer_class(self.source, name), self.read_expression(given))
         raise NotProvenError(f"line {node.lineno}")
 
-    def apply_layer(self, layer: str, given: Value) -> Value:
-        if layer not in BATCH_SAFE_LAYERS or not isinstance(given, ElementValue):
+    def apply_layer(self, layer: str, value: Value) -> Value:
+        if layer not in BATCH_SAFE_LAYERS or not isinstance(value, ElementValue):
             raise NotProvenError("a layer")
-        if layer != "Rescaling" and given.rank != 3:
+        if layer != "Rescaling" and value.rank != 3:
             raise NotProvenError("not one picture")
         self.found.random |= layer.startswith("Random")
-        return given
+        return value
 
     def pop_part(self, name: str, key: object) -> Value:
         group = self.known.get(name)
@@ -334,11 +334,11 @@ def _require_axis_from_end(call: ast.Call, position: int) -> None:
         raise NotProvenError("an axis from the front")
 
 
-def _named_parts(names: Sequence[object], held: Value) -> Value:
+def _named_parts(names: Sequence[object], value: Value) -> Value:
     """Return the parts of ``dict(zip(names, parts))``."""
-    if not isinstance(held, StructureValue) or held.keys:
+    if not isinstance(value, StructureValue) or value.keys:
         raise NotProvenError("a dictionary")
-    parts = held.parts if held.each is None else (held.each,) * len(names)
+    parts = value.parts if value.each is None else (value.each,) * len(names)
     if len(parts) != len(names):
         raise NotProvenError("a dictionary")
     return StructureValue(parts, tuple(names))

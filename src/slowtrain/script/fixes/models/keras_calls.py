@@ -152,10 +152,10 @@ def is_plain_predict(call: ast.Call) -> bool:
     return plain and len(call.args) + ("x" in names) == 1
 
 
-def _is_named_like_dataset(given: ast.expr) -> bool:
+def _is_named_like_dataset(expression: ast.expr) -> bool:
     """Whether the name looks like a data set or generator."""
-    made = isinstance(given, ast.Call) and node_lookup.called_name(given) in DATASET_METHODS
-    return made or bool(DATASET_NAME.search(ast.unparse(given)))
+    made = isinstance(expression, ast.Call) and node_lookup.called_name(expression) in DATASET_METHODS
+    return made or bool(DATASET_NAME.search(ast.unparse(expression)))
 
 
 def use_train_on_batch(source: Source, line: int) -> list[Edit]:

@@ -136,9 +136,9 @@ def number_value(name: str = "", varies: frozenset[int] = NO_LOOPS) -> Value:
     return Value("number", name=name, varies=varies)
 
 
-def formatted_text(varies: frozenset[int], given: Iterable[Value]) -> Value:
+def formatted_text(varies: frozenset[int], parts: Iterable[Value]) -> Value:
     """A text into which values are formatted."""
-    inside = [one for a in given for one in a.nested_values(1) if one.varies]
+    inside = [one for a in parts for one in a.nested_values(1) if one.varies]
     counted = any(one.name == "counted" or (one.kind == "number" and one.name in ("int", "float")) for one in inside)
     return Value("text", varies=varies, name="counted" if counted else "")
 
@@ -150,20 +150,20 @@ def sequence_value(kind: str, items: Sequence[Value], born: tuple[int, ...] = ()
     return Value(kind, items=dict(enumerate(items)), born=born)
 
 
-def dtype_name(given: Value) -> str:
+def dtype_name(value: Value) -> str:
     """The dtype that an argument names by a text, ``np.float32`` or ``a.dtype``; "" if unknown."""
-    if given.kind == "text" and isinstance(given.known, str):
-        return DTYPE_ALIASES.get(given.known, given.known)
-    last = given.name.rpartition(".")[2] if given.kind == "library" else ""
+    if value.kind == "text" and isinstance(value.known, str):
+        return DTYPE_ALIASES.get(value.known, value.known)
+    last = value.name.rpartition(".")[2] if value.kind == "library" else ""
     return DTYPE_ALIASES.get(last, last)
 
 
-def shape_argument(given: Value) -> tuple[int | None, ...] | None:
+def shape_argument(value: Value) -> tuple[int | None, ...] | None:
     """The shape that an argument names by a number or a tuple; None if unknown."""
-    if isinstance(given.known, int):
-        return (given.known,)
-    if given.kind in ("tuple", "list") and given.items and None not in given.items:
-        return tuple(v.known if isinstance(v.known, int) and not v.varies else None for v in given.items.values())
+    if isinstance(value.known, int):
+        return (value.known,)
+    if value.kind in ("tuple", "list") and value.items and None not in value.items:
+        return tuple(v.known if isinstance(v.known, int) and not v.varies else None for v in value.items.values())
     return None
 
 
@@ -213,13 +213,13 @@ def floating_dtype(dtype: str) -> str:
     return "float64" if dtype in INTEGER_DTYPES else dtype
 
 
-def as_float32(given: Value) -> Value:
+def as_float32(value: Value) -> Value:
     """An array, or the name of a dtype, that an edit makes float32."""
-    match given.kind:
+    match value.kind:
         case "text":
             return Value("text", "float32")
         case "library":
             return Value("library", name="numpy.float32")
         case "array":
-            return given.with_fields(dtype="float32")
-    return given
+            return value.with_fields(dtype="float32")
+    return value

@@ -114,7 +114,7 @@ class RunContext:
         """Executes one turn of a loop, which stands for all of them."""
         raise NotImplementedError
 
-    def call(self, callee: Value, given: CallArgs) -> Value:
+    def call(self, callee: Value, call: CallArgs) -> Value:
         """The result of calling ``callee``; records the call."""
         raise NotImplementedError
 
@@ -122,7 +122,7 @@ class RunContext:
         """The value of a loop's target, which changes in each turn."""
         raise NotImplementedError
 
-    def run_function(self, function: Value, given: CallArgs) -> Value:
+    def run_function(self, function: Value, call: CallArgs) -> Value:
         """The return value of a function or lambda of the script; for a generator function, the generator."""
         raise NotImplementedError
 
@@ -208,13 +208,13 @@ class RunContext:
         finally:
             self.graph -= 1
 
-    def note(self, name: str, on: Value | None, given: CallArgs, result: Value, place: int | None = None) -> None:
+    def note(self, name: str, on: Value | None, call: CallArgs, result: Value, place: int | None = None) -> None:
         """Records an event; ``place``: its index, before the events that it led to."""
-        if self.silent or not isinstance(given.node, ast.expr):
+        if self.silent or not isinstance(call.node, ast.expr):
             return
         rare = NO_LOOPS.union(*self.rare) if self.rare else NO_LOOPS
         way = tuple(self.path), tuple(self.files)
-        event = Event(self.source, given.node, name, on, given, tuple(self.loops), rare, bool(self.graph),
+        event = Event(self.source, call.node, name, on, call, tuple(self.loops), rare, bool(self.graph),
                       self.producer, *way, result)  # fmt: skip
         self.events.insert(len(self.events) if place is None else place, event)
 

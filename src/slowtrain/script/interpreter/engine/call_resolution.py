@@ -44,21 +44,21 @@ def decorated_value(machine: RunContext, node: ast.expr, made: Value, scope: Sco
     return made if known else UNKNOWN  # the decorator may do anything, e.g. numba compiles it
 
 
-def call_result(machine: RunContext, callee: Value, given: CallArgs) -> Value:
+def call_result(machine: RunContext, callee: Value, call: CallArgs) -> Value:
     """The result of calling ``callee``; records the call."""
     if callee.kind == "partial" and callee.of is not None:
-        return call_result(machine, callee.of, python_builtins.full_arguments(callee, given))
+        return call_result(machine, callee.of, python_builtins.full_arguments(callee, call))
     name, on, function = callee.name, callee, callee
     if callee.kind == "method":
         if callee.of is None:
             owner = callee.data
             return recorded_result(
-                machine, f".{name}", owner, given, lambda: framework_calls.library_method(machine, owner, name, given)
+                machine, f".{name}", owner, call, lambda: framework_calls.library_method(machine, owner, name, call)
             )
         on, function = callee.data, callee.of
-        given_too = CallArgs(given.node, [on, *given.args], given.keywords)
+        given_too = CallArgs(call.node, [on, *call.args], call.keywords)
     else:
-        given_too = given
+        given_too = call
     gives: Callable[[], Value]
     if function.kind == "function":
         again = function.dtype == "remembered" and not given_too.varies & set(machine.depth())
@@ -68,20 +68,20 @@ def call_result(machine: RunContext, callee: Value, given: CallArgs) -> Value:
     elif function.kind == "graph":
         on, gives = function, lambda: _graph_call(machine, function, given_too)
     elif function.kind == "class":
-        gives = lambda: _new_object(machine, function, given)  # noqa: E731
+        gives = lambda: _new_object(machine, function, call)  # noqa: E731
     elif function.kind == "library":
-        gives = lambda: framework_calls.library_call(machine, name, given)  # noqa: E731
+        gives = lambda: framework_calls.library_call(machine, name, call)  # noqa: E731
     elif function.kind == "keras":
-        name, gives = "__call__", lambda: framework_calls.layer_output(function, given)
+        name, gives = "__call__", lambda: framework_calls.layer_output(function, call)
     elif function.kind == "object":
         method = operators.find_attribute(function, "__call__") or operators.find_attribute(function, "call")
         if method is None:
-            return UNKNOWN.varying_in(given.varies)
-        name, gives = "__call__", lambda: _object_call(machine, method, given)
+            return UNKNOWN.varying_in(call.varies)
+        name, gives = "__call__", lambda: _object_call(machine, method, call)
     else:
-        run_handed_functions(machine, given)
-        name, gives = "", lambda: UNKNOWN.varying_in(given.varies)
-    return recorded_result(machine, name, on, given, gives)
+        run_handed_functions(machine, call)
+        name, gives = "", lambda: UNKNOWN.varying_in(call.varies)
+    return recorded_result(machine, name, on, call, gives)
 
 
 def function_run_by(callee: Value) -> ast.AST | None:
@@ -100,96 +100,96 @@ def function_run_by(callee: Value) -> ast.AST | None:
     return at.node if at is not None else None
 
 
-def _cached_result(machine: RunContext, function: Value, given: CallArgs) -> Value:
+def _cached_result(machine: RunContext, function: Value, call: CallArgs) -> Value:
     """The result of a cached function: it runs at the first call with these arguments."""
-    key = (bool(machine.silent), *(id(one) for one in given.every))
+    key = (bool(machine.silent), *(id(one) for one in call.every))
     if key not in function.items:
         with machine.outside_loops():
-            function.items[key] = machine.run_function(function, given)
+            function.items[key] = machine.run_function(function, call)
     return function.items[key]
 
 
-def _object_call(machine: RunContext, method: Value, given: CallArgs) -> Value:
+def _object_call(machine: RunContext, method: Value, call: CallArgs) -> Value:
     """The result of calling an object. A layer that a model is built of runs in the model's graph."""
     if method.name == "call" and isinstance(method.data, Value):
-        _run_build(machine, method.data, given)
-    if method.name != "call" or not any(one.name == "symbolic" for a in given.args for one in a.nested_values(2)):
-        return call_result(machine, method, given)
+        _run_build(machine, method.data, call)
+    if method.name != "call" or not any(one.name == "symbolic" for a in call.args for one in a.nested_values(2)):
+        return call_result(machine, method, call)
     with machine.tracing():
-        made = call_result(machine, method, given)
+        made = call_result(machine, method, call)
     return made.with_fields(kind="tensor", known=NOT_KNOWN, name="symbolic", items={}) if made.kind != "tuple" else made
 
 
-def _run_build(machine: RunContext, layer: Value, given: CallArgs) -> None:
+def _run_build(machine: RunContext, layer: Value, call: CallArgs) -> None:
     """Runs ``build``, as Keras does before the first ``call``."""
     builds = operators.find_attribute(layer, "build")
     if builds is None or "built" in layer.items:
         return
     layer.items["built"] = Value("number", True, name="bool")
-    first = given.every[0] if given.every else UNKNOWN
+    first = call.every[0] if call.every else UNKNOWN
     shape = framework_calls.library_attribute(first, "shape") if first.kind in ("tensor", "array") else UNKNOWN
-    call_result(machine, builds, CallArgs(given.node, [shape]))
+    call_result(machine, builds, CallArgs(call.node, [shape]))
 
 
-def run_handed_functions(machine: RunContext, given: CallArgs) -> None:
+def run_handed_functions(machine: RunContext, call: CallArgs) -> None:
     """Runs functions of the script that an unknown callee receives, with unknown arguments."""
-    for one in given.every:
+    for one in call.every:
         function = one.of if one.kind == "method" and one.of is not None else one
         if function.kind == "function":
             every = getattr(function.node, "args", None)
             count = len(every.posonlyargs) + len(every.args) if isinstance(every, ast.arguments) else 0
-            machine.run_function(function, CallArgs(given.node, [UNKNOWN] * count))
+            machine.run_function(function, CallArgs(call.node, [UNKNOWN] * count))
 
 
 def recorded_result(
-    machine: RunContext, name: str, on: Value | None, given: CallArgs, gives: Callable[[], Value]
+    machine: RunContext, name: str, on: Value | None, call: CallArgs, gives: Callable[[], Value]
 ) -> Value:
     """Runs a call and records it before the calls that it leads to."""
     place = len(machine.events)
     result = gives()
-    machine.note(name, on, given, result, place)
+    machine.note(name, on, call, result, place)
     return result
 
 
-def _graph_call(machine: RunContext, graph: Value, given: CallArgs) -> Value:
+def _graph_call(machine: RunContext, graph: Value, call: CallArgs) -> Value:
     """The result of a tf.function; its Python code runs when it is traced, at the first call."""
     key = "seen" if machine.silent else "traced"
     if key not in graph.data and graph.of is not None:
         graph.data[key] = UNKNOWN  # for a function that calls itself
-        inside = CallArgs(given.node, [framework_calls.graph_argument(a) for a in given.args],
-                       {k: framework_calls.graph_argument(v) for k, v in given.keywords.items()})  # fmt: skip
+        inside = CallArgs(call.node, [framework_calls.graph_argument(a) for a in call.args],
+                       {k: framework_calls.graph_argument(v) for k, v in call.keywords.items()})  # fmt: skip
         with machine.tracing():
             graph.data[key] = machine.run_function(graph.of, inside)
     return framework_calls.graph_result(graph.data.get(key, UNKNOWN)).varying_in(
-        given.varying_inside | set(machine.depth())
+        call.varying_inside | set(machine.depth())
     )
 
 
-def _new_object(machine: RunContext, kind: Value, given: CallArgs) -> Value:
+def _new_object(machine: RunContext, kind: Value, call: CallArgs) -> Value:
     """A new object of a class of the script."""
-    made = Value("object", name=kind.name, of=kind, node=given.node, born=machine.born())
+    made = Value("object", name=kind.name, of=kind, node=call.node, born=machine.born())
     if kind.node is not None and not machine.silent:
         machine.made.setdefault(kind.node, []).append(made)
     constructor = operators.find_attribute(made, "__init__")
     if constructor is not None:
-        call_result(machine, constructor, given)
+        call_result(machine, constructor, call)
     elif isinstance(kind.node, ast.ClassDef):
         names = operators.dataclass_fields(kind)
         defaults = {n: v for n in names if (v := operators.find_attribute(kind, n)) is not None}
-        handed_over = dict(zip(names, given.args, strict=False)) | dict(given.keywords)
+        handed_over = dict(zip(names, call.args, strict=False)) | dict(call.keywords)
         for name, default in defaults.items():
             if default.kind == "field" and default.of is not None and name not in handed_over:
-                defaults[name] = call_result(machine, default.of, CallArgs(given.node))
+                defaults[name] = call_result(machine, default.of, CallArgs(call.node))
         made.items.update(defaults | handed_over)
         after = operators.find_attribute(made, "__post_init__")
         if after is not None:
-            call_result(machine, after, CallArgs(given.node))
+            call_result(machine, after, CallArgs(call.node))
     return made
 
 
-def assume_mapping(machine: RunContext, node: ast.expr, held: Value, scope: Scope) -> Value:
+def assume_mapping(machine: RunContext, node: ast.expr, value: Value, scope: Scope) -> Value:
     """Treats an unknown value as a mapping because it is used as one; its other items are unknown."""
-    made = Value("dict", items={None: held}, varies=held.varies)
+    made = Value("dict", items={None: value}, varies=value.varies)
     if isinstance(node, ast.Name):
         machine.store(node, made, scope)
     return made
@@ -298,9 +298,9 @@ def subscript_value(machine: RunContext, node: ast.Subscript, scope: Scope) -> V
     return operators.item_value(held, NOT_KNOWN).varying_in(varies).with_fields(ragged=kept | ragged, shape=shape)
 
 
-def _adds_axis(one: ast.expr, held: Value) -> bool:
+def _adds_axis(one: ast.expr, value: Value) -> bool:
     """Whether it is ``...``, or ``None`` as a new axis; no key."""
-    plain = isinstance(one, ast.Constant) and one.value is None and held.kind in ("array", "tensor", "variable")
+    plain = isinstance(one, ast.Constant) and one.value is None and value.kind in ("array", "tensor", "variable")
     return plain or (isinstance(one, ast.Constant) and one.value is ...)
 
 

@@ -65,9 +65,9 @@ def called_functions(source: Source) -> dict[ast.Call, set[ast.AST]]:
     return _interpret_file(source).called
 
 
-def producing_expression(source: Source, held: Value) -> ast.expr | None:
+def producing_expression(source: Source, value: Value) -> ast.expr | None:
     """The expression that gave a value, if there is one."""
-    return next((node for node, found in _interpret_file(source).values.items() if found is held), None)
+    return next((node for node, found in _interpret_file(source).values.items() if found is value), None)
 
 
 @cache_recent(4, ended=lambda machine: machine.end())
@@ -182,9 +182,9 @@ class Interpreter(RunContext):
         if over is not None:
             self.note("loop", None, CallArgs(over), UNKNOWN)
 
-    def call(self, callee: Value, given: CallArgs) -> Value:
+    def call(self, callee: Value, call: CallArgs) -> Value:
         """The result of calling ``callee``; records the call."""
-        return call_resolution.call_result(self, callee, given)
+        return call_resolution.call_result(self, callee, call)
 
     def each(self, items: Value, loop: Loop, node: ast.AST) -> Value:
         """The value of a loop's target, which changes in each turn."""
@@ -192,7 +192,7 @@ class Interpreter(RunContext):
 
     # Functions of the script.
 
-    def run_function(self, function: Value, given: CallArgs) -> Value:
+    def run_function(self, function: Value, call: CallArgs) -> Value:
         """The return value of a function or lambda of the script; for a generator function, the generator."""
         node: Any = function.node
         if not isinstance(node, (*FUNCTION_NODES, ast.Lambda)) or not isinstance(function.data, Scope):
@@ -202,12 +202,12 @@ class Interpreter(RunContext):
         scope = self.register_scope(Scope(function.data, kind=function.of))
         caller = self.source
         with self.in_file_of(scope), suppress(*self._outer_limits(scope)):
-            self._bind(node, scope, given)
+            self._bind(node, scope, call)
             if isinstance(node, ast.Lambda):
-                return self._run_in_frame(node, given.node, caller, lambda: self.value(node.body, scope))
+                return self._run_in_frame(node, call.node, caller, lambda: self.value(node.body, scope))
             if "yield" in self.source.words and python_builtins.is_generator(node):
                 return Value("generator", node=node, name=node.name, data=scope, born=self.born())
-            return self._run_in_frame(node, given.node, caller, lambda: self._run_body(node, scope))
+            return self._run_in_frame(node, call.node, caller, lambda: self._run_body(node, scope))
         return UNKNOWN
 
     def _outer_limits(self, scope: Scope) -> tuple[type[BaseException], ...]:

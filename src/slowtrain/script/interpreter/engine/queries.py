@@ -151,10 +151,10 @@ def _turns_by_loop(source: Source) -> dict[ast.AST, set[int | None]]:
     return found
 
 
-def is_lengthened(source: Source, held: Value, loops: Iterable[Loop]) -> bool:
+def is_lengthened(source: Source, value: Value, loops: Iterable[Loop]) -> bool:
     """Whether turns of these loops add to a list from before them, so that its length in a turn is unknown."""
-    numbers = {one.number for one in loops} - set(held.born)
-    return held.kind == "list" and bool(numbers & _lengthening_loops(source).get(id(held.items), frozenset()))
+    numbers = {one.number for one in loops} - set(value.born)
+    return value.kind == "list" and bool(numbers & _lengthening_loops(source).get(id(value.items), frozenset()))
 
 
 @cache_recent(4)
@@ -335,9 +335,9 @@ def is_array(source: Source, name: ast.Name) -> bool:
     return any(isinstance(n.value, ast.Name) and n.value.id == name.id for n in shapes)
 
 
-def is_keras_object(held: Value | None, name: str) -> bool:
+def is_keras_object(value: Value | None, name: str) -> bool:
     """Whether a value is an object of the Keras class with this full name."""
-    return held is not None and held.kind == "keras" and held.name == name
+    return value is not None and value.kind == "keras" and value.name == name
 
 
 def least_turns(loops: Iterable[Loop]) -> int:
