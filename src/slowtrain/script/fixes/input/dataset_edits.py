@@ -72,10 +72,10 @@ def parallelise_map(source: Source, line: int, function_line: int | None = None)
         return []
     text, also = autotune_reference(source)
     for call in found:
-        given = node_lookup.argument_value(call, "num_parallel_calls", 1)
+        argument = node_lookup.argument_value(call, "num_parallel_calls", 1)
         also.append(
             edits.set_keyword(source, call, "num_parallel_calls", text)
-            if given is None else edits.replace_node(source, given, text)
+            if argument is None else edits.replace_node(source, argument, text)
         )  # fmt: skip
     return also
 
@@ -194,8 +194,8 @@ def add_cache(
 
 def add_disk_cache(source: Source, line: int, function_line: int | None = None) -> tuple[list[Edit], bool]:
     """As :func:`cached`, with files in a temporary folder that is removed when the script ends."""
-    made, same = add_cache(source, line, function_line)
-    keeping = [e for e in made if "cache()" in e.text]
+    cache_edits, same = add_cache(source, line, function_line)
+    keeping = [e for e in cache_edits if "cache()" in e.text]
     if len(keeping) != 1 or keeping[0].text.count("cache()") != 1:
         return [], False
     module, also = edits.ensure_import(source, "tempfile", "tempfile")
@@ -203,9 +203,9 @@ def add_disk_cache(source: Source, line: int, function_line: int | None = None) 
     if folder in source.text:
         return [], False
     at = next(s for s in source.tree.body if edits.node_start(s) <= keeping[0].start <= edits.node_end(s))
-    held = edits.insert_before(source, at, f'{folder} = {module}.TemporaryDirectory(dir=".")')
+    folder_edit = edits.insert_before(source, at, f'{folder} = {module}.TemporaryDirectory(dir=".")')
     path = f'cache({module}.mkdtemp(dir={folder}.name) + "/cache")'
-    return [*also, held, *(replace(e, text=e.text.replace("cache()", path)) for e in made)], same
+    return [*also, folder_edit, *(replace(e, text=e.text.replace("cache()", path)) for e in cache_edits)], same
 
 
 def _is_cached_after(flow: dataset_chains.DatasetChain, call: ast.Call) -> bool:
@@ -316,9 +316,9 @@ def _is_built_once(source: Source, call: ast.Call, several: Sequence[dataset_cha
 
 def is_sequential_map(source: Source, call: ast.Call) -> bool:
     """Whether a ``map`` runs one call at a time, because its number of parallel calls is missing, 1 or None."""
-    given = node_lookup.argument_value(call, "num_parallel_calls", 1)
-    none = isinstance(given, ast.Constant) and given.value is None
-    return given is None or none or queries.int_at(source, given) == 1
+    argument = node_lookup.argument_value(call, "num_parallel_calls", 1)
+    none = isinstance(argument, ast.Constant) and argument.value is None
+    return argument is None or none or queries.int_at(source, argument) == 1
 
 
 def has_starred_arguments(call: ast.Call) -> bool:
@@ -336,14 +336,14 @@ def _disables_autotune(source: Source) -> bool:
 
 def read_files_in_parallel(source: Source, line: int) -> tuple[list[Edit], bool]:
     """Let the record reader at ``line`` read several files at once. Return whether records keep their order."""
-    if made := parallelise_interleave(source, line):
-        return made, True
+    if found := parallelise_interleave(source, line):
+        return found, True
     reader = node_lookup.single_call(source, line, "TFRecordDataset")
     names = node_lookup.argument_value(reader, "filenames", 0) if reader is not None else None
     if reader is None or names is None or not dataset_chains.makes_dataset(source, reader):
         return [], False
-    given = node_lookup.argument_value(reader, "num_parallel_reads", 3)
-    if given is not None or has_starred_arguments(reader) or not _names_several_files(source, names):
+    argument = node_lookup.argument_value(reader, "num_parallel_reads", 3)
+    if argument is not None or has_starred_arguments(reader) or not _names_several_files(source, names):
         return [], False
     text, also = autotune_reference(source)
     return [*also, edits.set_keyword(source, reader, "num_parallel_reads", text)], False
@@ -351,11 +351,11 @@ def read_files_in_parallel(source: Source, line: int) -> tuple[list[Edit], bool]
 
 def open_files_in_parallel(source: Source, line: int) -> list[Edit]:
     """Let ``interleave`` at ``line`` open several files at once, if the elements keep their order."""
-    made, same = read_files_in_parallel(source, line)
+    found, same = read_files_in_parallel(source, line)
     inside = [c for c in node_lookup.calls_at_line(source, line, "interleave") if dataset_chains.is_operation(c)]
     sure = same and len(inside) == 1 and inside[0].args and "deterministic" not in source.text
     alike = sure and not repeatable_functions.may_vary_by_call(source, inside[0].args[0])
-    return made if alike and repeatable_functions.may_run_in_parallel(source, inside[0].args[0], inside[0]) else []
+    return found if alike and repeatable_functions.may_run_in_parallel(source, inside[0].args[0], inside[0]) else []
 
 
 def is_shuffled_later(source: Source, line: int) -> bool:

@@ -121,11 +121,11 @@ def make_callbacks_lighter(source: Source, kind: str) -> list[Edit]:
 
 def _remove_histograms(source: Source, call: ast.Call) -> list[Edit]:
     found = []
-    for given in call.keywords:
-        if given.arg in FREE_SETTINGS and isinstance(given.value, ast.Constant) and given.value.value:
-            found.append(edits.replace_node(source, given.value, FREE_SETTINGS[given.arg]))
-        if given.arg == "update_freq" and isinstance(given.value, ast.Constant) and given.value.value != "epoch":
-            found.append(edits.replace_node(source, given.value, '"epoch"'))
+    for keyword in call.keywords:
+        if keyword.arg in FREE_SETTINGS and isinstance(keyword.value, ast.Constant) and keyword.value.value:
+            found.append(edits.replace_node(source, keyword.value, FREE_SETTINGS[keyword.arg]))
+        if keyword.arg == "update_freq" and isinstance(keyword.value, ast.Constant) and keyword.value.value != "epoch":
+            found.append(edits.replace_node(source, keyword.value, '"epoch"'))
     return found
 
 
@@ -143,11 +143,15 @@ def observes_batches(source: Source) -> bool:
     methods = call_index.nodes_of_kind(source, *FUNCTION_NODES)
     if any(m.name.startswith("on_") and "batch" in m.name for m in methods if isinstance(m, FUNCTION_NODES)):
         return True
-    for given in call_index.nodes_matching(source, _BATCH_SETTING, ast.keyword):
-        name = getattr(given, "arg", None) or ""
+    for keyword in call_index.nodes_matching(source, _BATCH_SETTING, ast.keyword):
+        name = getattr(keyword, "arg", None) or ""
         if name.startswith("on_") and "batch_" in name:
             return True
-        if name in ("save_freq", "update_freq") and isinstance(given, ast.keyword) and not _is_every_epoch(given.value):
+        if (
+            name in ("save_freq", "update_freq")
+            and isinstance(keyword, ast.keyword)
+            and not _is_every_epoch(keyword.value)
+        ):
             return True
     return False
 

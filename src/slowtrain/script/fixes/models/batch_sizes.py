@@ -218,8 +218,8 @@ def _is_fixed(source: Source, size: int) -> bool:
                 return True
             if name in ("Input", "InputLayer") and _is_number(find.argument_value(node, "batch_size"), size):
                 return True
-            given = (*node.args, *(k.value for k in node.keywords))
-            if name in SHAPE_FUNCTIONS and size > 1 and any(_is_first_axis(a, size) for a in given):
+            arguments = (*node.args, *(k.value for k in node.keywords))
+            if name in SHAPE_FUNCTIONS and size > 1 and any(_is_first_axis(a, size) for a in arguments):
                 return True
     return False
 
