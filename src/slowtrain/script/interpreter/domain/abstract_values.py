@@ -67,11 +67,11 @@ class Value:
 
     def with_fields(self, **changed: Any) -> Value:
         """A copy with other fields; its items are shared."""
-        made = Value(self.kind, self.known, self.varies, self.ragged, self.born, self.dtype, self.shape, self.name,
+        copy = Value(self.kind, self.known, self.varies, self.ragged, self.born, self.dtype, self.shape, self.name,
                      self.node, self.items, self.of, self.data, self.stages)  # fmt: skip
         for name, value in changed.items():
-            setattr(made, name, value)
-        return made
+            setattr(copy, name, value)
+        return copy
 
     def varying_in(self, loops: Iterable[int]) -> Value:
         """A copy that changes in each turn of these loops too."""
@@ -172,8 +172,10 @@ def join_two(one: Value, other: Value) -> Value:
     if one is other:
         return one
     if "none" in (one.kind, other.kind) or "unknown" in (one.kind, other.kind):
-        kept = other if one.kind in ("none", "unknown") else one
-        return kept if kept.known is NOT_KNOWN else kept.with_fields(known=NOT_KNOWN, varies=one.varies | other.varies)
+        known_one = other if one.kind in ("none", "unknown") else one
+        if known_one.known is NOT_KNOWN:
+            return known_one
+        return known_one.with_fields(known=NOT_KNOWN, varies=one.varies | other.varies)
     if one.kind != other.kind:
         return UNKNOWN.varying_in(one.varies | other.varies)
     same = one.known is not NOT_KNOWN and type(one.known) is type(other.known) and one.known == other.known

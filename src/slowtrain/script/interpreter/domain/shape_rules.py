@@ -25,10 +25,10 @@ SHAPED_KINDS = ("array", "tensor", "variable")
 DTYPE_BYTES = {"uint8": 1, "int8": 1, "bool": 1, "float16": 2, "bfloat16": 2, "int16": 2, "float32": 4, "int32": 4}
 
 
-def with_shape(made: Value, name: str, call: CallArgs) -> Value:
+def with_shape(value: Value, name: str, call: CallArgs) -> Value:
     """A function's result with its shape filled in."""
-    if made.shape is not None or made.kind not in SHAPED_KINDS:
-        return made
+    if value.shape is not None or value.kind not in SHAPED_KINDS:
+        return value
     last = name.rpartition(".")[2]
     does = _SHAPE_RULES.get(last.removeprefix("reduce_") if last.startswith("reduce_") else last)
     if does is None and last in ELEMENTWISE_FUNCTIONS:
@@ -36,7 +36,7 @@ def with_shape(made: Value, name: str, call: CallArgs) -> Value:
     if does is None and last in SHAPE_FUNCTIONS and not name.startswith("numpy.random."):
         does = _named_shape
     shape = does(call) if does is not None else None
-    return made if shape is None else made.with_fields(shape=shape)
+    return value if shape is None else value.with_fields(shape=shape)
 
 
 def shape_of(value: Value) -> Shape | None:
@@ -108,8 +108,8 @@ def method_shape(shape: Shape | None, name: str, call: CallArgs) -> Shape | None
     if name in ("ravel", "flatten"):
         return (prod(n for n in shape if n is not None) if shape is not None and None not in shape else None,)
     if name == "transpose":
-        apart = [sequence_value("tuple", call.args)] if call.args and call.args[0].kind == "number" else call.args
-        return axis_rules.transpose_shape(CallArgs(call.node, [Value("array", shape=shape), *apart]))
+        axes = [sequence_value("tuple", call.args)] if call.args and call.args[0].kind == "number" else call.args
+        return axis_rules.transpose_shape(CallArgs(call.node, [Value("array", shape=shape), *axes]))
     does = axis_rules.AXIS_RULES.get(name) if shape is not None else None
     whole = CallArgs(call.node, [Value("array", shape=shape), *call.args], call.keywords)
     return does(whole) if does is not None else None
@@ -117,14 +117,14 @@ def method_shape(shape: Shape | None, name: str, call: CallArgs) -> Shape | None
 
 def _window_shape(call: CallArgs) -> Shape | None:
     """The shape of ``sliding_window_view``: one window per position, along a new last axis."""
-    held = call.args[0].shape if call.args else None
+    shape = call.args[0].shape if call.args else None
     wide, along = axis_rules.constant_int(call.get("window_shape", 1)), call.get("axis", 2).known
     place = along if isinstance(along, int) else 0
-    if held is None or wide is None or not -len(held) <= place < len(held):
+    if shape is None or wide is None or not -len(shape) <= place < len(shape):
         return None
-    place %= len(held)
-    rows = held[place]
-    return (*held[:place], rows - wide + 1 if rows else None, *held[place + 1 :], wide)
+    place %= len(shape)
+    rows = shape[place]
+    return (*shape[:place], rows - wide + 1 if rows else None, *shape[place + 1 :], wide)
 
 
 def drawn_shape(last: str, size: Value, call: CallArgs) -> Shape | None:
@@ -225,14 +225,14 @@ def _one_hot_shape(call: CallArgs) -> Shape | None:
 
 
 def _resize_shape(call: CallArgs) -> Shape | None:
-    wide, held = shape_argument(call.get("size", 1)), shape_of(call.get("images", 0))
-    return None if wide is None or not held else (*held[:-3], *wide, held[-1])
+    wide, shape = shape_argument(call.get("size", 1)), shape_of(call.get("images", 0))
+    return None if wide is None or not shape else (*shape[:-3], *wide, shape[-1])
 
 
 def _resize_with_pad_shape(call: CallArgs) -> Shape | None:
-    wide, held = (call.get("target_height", 1), call.get("target_width", 2)), shape_of(call.get("image", 0))
+    wide, shape = (call.get("target_height", 1), call.get("target_width", 2)), shape_of(call.get("image", 0))
     sides = tuple(one.known if isinstance(one.known, int) else None for one in wide)
-    return (*held[:-3], *sides, held[-1]) if held else None
+    return (*shape[:-3], *sides, shape[-1]) if shape else None
 
 
 def _stft_shape(call: CallArgs) -> Shape | None:

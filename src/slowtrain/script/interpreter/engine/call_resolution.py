@@ -26,22 +26,22 @@ CACHE_DECORATORS = ("functools.lru_cache", "functools.cache")
 DESCRIPTOR_DECORATORS = ("property", "staticmethod", "classmethod", "functools.cached_property")
 
 
-def decorated_value(machine: RunContext, node: ast.expr, made: Value, scope: Scope) -> Value:
+def decorated_value(machine: RunContext, node: ast.expr, function: Value, scope: Scope) -> Value:
     """A function with one of its decorators applied."""
     by = machine.value(node, scope)
     if by.kind == "graphing" or by.name == "tensorflow.function":
         settings = dict(by.data) if by.kind == "graphing" else {}
-        return Value("graph", node=made.node, name=made.name, of=made, born=machine.born(), data=settings)
+        return Value("graph", node=function.node, name=function.name, of=function, born=machine.born(), data=settings)
     if by.kind == "library" and by.name in DESCRIPTOR_DECORATORS:
-        return made.with_fields(dtype=by.name.rpartition(".")[2])
+        return function.with_fields(dtype=by.name.rpartition(".")[2])
     if by.kind == "library" and by.name in CACHE_DECORATORS:
-        return made.with_fields(dtype="remembered")
+        return function.with_fields(dtype="remembered")
     if by.kind == "function":
-        return call_result(machine, by, CallArgs(node, [made]))
+        return call_result(machine, by, CallArgs(node, [function]))
     if by.name == "numpy.vectorize":
-        return Value("library", name=framework_calls.VECTORIZED_NAME, of=made, node=made.node)
+        return Value("library", name=framework_calls.VECTORIZED_NAME, of=function, node=function.node)
     known = by.kind == "library" and by.name.startswith(("functools.", "contextlib.", "keras."))
-    return made if known else UNKNOWN  # the decorator may do anything, e.g. numba compiles it
+    return function if known else UNKNOWN  # the decorator may do anything, e.g. numba compiles it
 
 
 def call_result(machine: RunContext, callee: Value, call: CallArgs) -> Value:
@@ -56,17 +56,17 @@ def call_result(machine: RunContext, callee: Value, call: CallArgs) -> Value:
                 machine, f".{name}", owner, call, lambda: framework_calls.library_method(machine, owner, name, call)
             )
         on, function = callee.data, callee.of
-        given_too = CallArgs(call.node, [on, *call.args], call.keywords)
+        full_call = CallArgs(call.node, [on, *call.args], call.keywords)
     else:
-        given_too = call
+        full_call = call
     gives: Callable[[], Value]
     if function.kind == "function":
-        again = function.dtype == "remembered" and not given_too.varies & set(machine.depth())
+        again = function.dtype == "remembered" and not full_call.varies & set(machine.depth())
         gives = lambda: (  # noqa: E731
-            _cached_result(machine, function, given_too) if again else machine.run_function(function, given_too)
+            _cached_result(machine, function, full_call) if again else machine.run_function(function, full_call)
         )
     elif function.kind == "graph":
-        on, gives = function, lambda: _graph_call(machine, function, given_too)
+        on, gives = function, lambda: _graph_call(machine, function, full_call)
     elif function.kind == "class":
         gives = lambda: _new_object(machine, function, call)  # noqa: E731
     elif function.kind == "library":
@@ -116,8 +116,10 @@ def _object_call(machine: RunContext, method: Value, call: CallArgs) -> Value:
     if method.name != "call" or not any(one.name == "symbolic" for a in call.args for one in a.nested_values(2)):
         return call_result(machine, method, call)
     with machine.tracing():
-        made = call_result(machine, method, call)
-    return made.with_fields(kind="tensor", known=NOT_KNOWN, name="symbolic", items={}) if made.kind != "tuple" else made
+        result = call_result(machine, method, call)
+    if result.kind == "tuple":
+        return result
+    return result.with_fields(kind="tensor", known=NOT_KNOWN, name="symbolic", items={})
 
 
 def _run_build(machine: RunContext, layer: Value, call: CallArgs) -> None:
@@ -167,10 +169,10 @@ def _graph_call(machine: RunContext, graph: Value, call: CallArgs) -> Value:
 
 def _new_object(machine: RunContext, kind: Value, call: CallArgs) -> Value:
     """A new object of a class of the script."""
-    made = Value("object", name=kind.name, of=kind, node=call.node, born=machine.born())
+    instance = Value("object", name=kind.name, of=kind, node=call.node, born=machine.born())
     if kind.node is not None and not machine.silent:
-        machine.made.setdefault(kind.node, []).append(made)
-    constructor = operators.find_attribute(made, "__init__")
+        machine.made.setdefault(kind.node, []).append(instance)
+    constructor = operators.find_attribute(instance, "__init__")
     if constructor is not None:
         call_result(machine, constructor, call)
     elif isinstance(kind.node, ast.ClassDef):
@@ -180,19 +182,19 @@ def _new_object(machine: RunContext, kind: Value, call: CallArgs) -> Value:
         for name, default in defaults.items():
             if default.kind == "field" and default.of is not None and name not in handed_over:
                 defaults[name] = call_result(machine, default.of, CallArgs(call.node))
-        made.items.update(defaults | handed_over)
-        after = operators.find_attribute(made, "__post_init__")
+        instance.items.update(defaults | handed_over)
+        after = operators.find_attribute(instance, "__post_init__")
         if after is not None:
             call_result(machine, after, CallArgs(call.node))
-    return made
+    return instance
 
 
 def assume_mapping(machine: RunContext, node: ast.expr, value: Value, scope: Scope) -> Value:
     """Treats an unknown value as a mapping because it is used as one; its other items are unknown."""
-    made = Value("dict", items={None: value}, varies=value.varies)
+    mapping = Value("dict", items={None: value}, varies=value.varies)
     if isinstance(node, ast.Name):
-        machine.store(node, made, scope)
-    return made
+        machine.store(node, mapping, scope)
+    return mapping
 
 
 def loop_item(machine: RunContext, items: Value, loop: Loop, node: ast.AST) -> Value:
@@ -240,8 +242,8 @@ def any_item(machine: RunContext, items: Value, node: ast.AST) -> Value:
     if items.kind == "generator":
         return machine.yielded_value(items)
     if items.kind == "dataset":
-        given = CallArgs(getattr(node, "iter", node))
-        return recorded_result(machine, "taken", items, given, lambda: items.of or Value("tensor"))
+        call = CallArgs(getattr(node, "iter", node))
+        return recorded_result(machine, "taken", items, call, lambda: items.of or Value("tensor"))
     if items.kind in ("array", "tensor"):
         return items.with_fields(items={}, shape=items.shape[1:] if items.shape else None)
     if items.kind == "object":
@@ -259,43 +261,43 @@ def any_item(machine: RunContext, items: Value, node: ast.AST) -> Value:
 
 
 def subscript_value(machine: RunContext, node: ast.Subscript, scope: Scope) -> Value:
-    held = machine.value(node.value, scope)
+    value = machine.value(node.value, scope)
     cut = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
-    if not any(isinstance(one, ast.Slice) or _adds_axis(one, held) for one in cut):
+    if not any(isinstance(one, ast.Slice) or _adds_axis(one, value) for one in cut):
         key = machine.value(node.slice, scope)
-        part = data_calls.table_subscript(held, key) if data_calls.is_pandas(held) else None
+        part = data_calls.table_subscript(value, key) if data_calls.is_pandas(value) else None
         if part is not None:
             return part.varying_in(v for one in key.nested_values(1) for v in one.varies)
-        found = operators.item_value(held, NOT_KNOWN if key.varies else key.known)
-        if held.kind == "array" and key.kind == "array":  # rows by index, or by a mask
+        found = operators.item_value(value, NOT_KNOWN if key.varies else key.known)
+        if value.kind == "array" and key.kind == "array":  # rows by index, or by a mask
             masked = key.dtype == "bool"
             rows = (None,) if masked or key.shape is None else key.shape
             taken = len(key.shape) if masked and key.shape else 1  # the axes of a mask
-            shape = (*rows, *held.shape[taken:]) if held.shape else None
+            shape = (*rows, *value.shape[taken:]) if value.shape else None
             found = found.with_fields(ragged=key.varies if masked else key.ragged, shape=shape)
         elif (
-            found.shape is not None and held.kind != "dict" and key.kind != "number"
+            found.shape is not None and value.kind != "dict" and key.kind != "number"
         ):  # a slice under a name, or indices on several axes
             single = key.kind == "tuple" and all(one.kind == "number" for one in key.items.values())
-            found = found.with_fields(shape=held.shape[len(cut) :] if single and held.shape else None)
-        ended = found.ragged - set(machine.depth()) if held.kind in ("list", "tuple") else frozenset[int]()
+            found = found.with_fields(shape=value.shape[len(cut) :] if single and value.shape else None)
+        ended = found.ragged - set(machine.depth()) if value.kind in ("list", "tuple") else frozenset[int]()
         if not all(map(machine.has_few_turns, ended)):  # made in turns of a loop that has ended
             found = found.with_fields(ragged=found.ragged | key.varies)
         return found.varying_in(v for one in key.nested_values(1) for v in one.varies)
     parts = [machine.value(p, scope) for one in cut if isinstance(one, ast.Slice)
              for p in (one.lower, one.upper, one.step) if p is not None]  # fmt: skip
     varies = frozenset(v for p in parts for v in p.varies)
-    if held.kind in ("list", "tuple"):
-        whole = (operators.known_length(held),)
+    if value.kind in ("list", "tuple"):
+        whole = (operators.known_length(value),)
         shape = shape_rules.sliced_shape(whole, cut, lambda one, rows: _sliced_rows(machine, one, rows, scope))
-        return held.with_fields(known=NOT_KNOWN, data="open", shape=None if shape == (None,) else shape).varying_in(
+        return value.with_fields(known=NOT_KNOWN, data="open", shape=None if shape == (None,) else shape).varying_in(
             varies
         )
     ragged = frozenset(v for one in cut if isinstance(one, ast.Slice) for v in _uneven_loops(machine, one, scope))
-    shape = shape_rules.sliced_shape(held.shape, cut, lambda one, rows: _sliced_rows(machine, one, rows, scope))
+    shape = shape_rules.sliced_shape(value.shape, cut, lambda one, rows: _sliced_rows(machine, one, rows, scope))
     column = len(cut) > 1 and any(isinstance(one, (ast.Constant, ast.UnaryOp)) for one in cut[1:])
-    kept = held.ragged - {EACH_ITEM} if column else held.ragged  # a column of padded rows
-    return operators.item_value(held, NOT_KNOWN).varying_in(varies).with_fields(ragged=kept | ragged, shape=shape)
+    ragged |= value.ragged - {EACH_ITEM} if column else value.ragged  # a column of padded rows
+    return operators.item_value(value, NOT_KNOWN).varying_in(varies).with_fields(ragged=ragged, shape=shape)
 
 
 def _adds_axis(one: ast.expr, value: Value) -> bool:
@@ -309,9 +311,9 @@ def _sliced_rows(machine: RunContext, cut: ast.Slice, rows: int | None, scope: S
     low, high = cut.lower, cut.upper
     if low is None and high is None and cut.step is None:
         return rows
-    apart = _window_length_node(low, high) if cut.step is None else None
-    if apart is not None:
-        wide = machine.value(apart, scope)
+    window = _window_length_node(low, high) if cut.step is None else None
+    if window is not None:
+        wide = machine.value(window, scope)
         return wide.known if isinstance(wide.known, int) and not wide.varies else None
     ends = [machine.value(one, scope) if one is not None else NO_VALUE for one in (low, high, cut.step)]
     known = [one.known for one in ends]
@@ -353,5 +355,5 @@ def _uneven_loops(machine: RunContext, cut: ast.Slice, scope: Scope) -> frozense
         return frozenset()  # the remainder: one turn in many, as with batches
     if cut.lower is None:
         return high
-    apart = isinstance(cut.lower, ast.Subscript) and isinstance(cut.upper, ast.Subscript)  # x[ends[i] : ends[i + 1]]
-    return high if apart and low & high else frozenset()
+    between_items = isinstance(cut.lower, ast.Subscript) and isinstance(cut.upper, ast.Subscript)
+    return high if between_items and low & high else frozenset()  # x[ends[i] : ends[i + 1]]

@@ -144,8 +144,8 @@ class Interpreter(RunContext):
                 place = key.known if key.known is not NOT_KNOWN and not key.varies else None
                 if place is None:  # it may be any of them
                     owner.items.update({k: join_two(v, value) for k, v in owner.items.items()})
-                held = owner.items.get(place)
-                owner.items[place] = value if held is None or not self.loops else join_two(held, value)
+                before = owner.items.get(place)
+                owner.items[place] = value if before is None or not self.loops else join_two(before, value)
 
     def _remember_before_change(self, where: dict[Any, Value], key: Any) -> None:
         """Keeps the old value during a dry turn."""
@@ -170,9 +170,9 @@ class Interpreter(RunContext):
                     if key in where and where[key] is not was:
                         where[key] = _loop_carried(was, where[key], loop)
                 for name, value in scope.names.items():
-                    held = before.get(name)
-                    if held is not None and held is not value:
-                        scope.names[name] = _loop_carried(held, value, loop)
+                    earlier = before.get(name)
+                    if earlier is not None and earlier is not value:
+                        scope.names[name] = _loop_carried(earlier, value, loop)
             turn(loop)
 
     def _note_loop(self, node: ast.AST) -> None:
@@ -246,22 +246,24 @@ class Interpreter(RunContext):
             del self.path[before:], self.files[before:]
 
     def _bind(self, node: Any, scope: Scope, handed: CallArgs) -> None:
-        given: ast.arguments = node.args
+        parameters: ast.arguments = node.args
         args, keywords = handed.args, handed.keywords
-        names = [a.arg for a in (*given.posonlyargs, *given.args)]
-        defaults = dict(zip(names[len(names) - len(given.defaults) :], given.defaults, strict=True))
-        defaults |= {a.arg: d for a, d in zip(given.kwonlyargs, given.kw_defaults, strict=True) if d is not None}
+        names = [a.arg for a in (*parameters.posonlyargs, *parameters.args)]
+        defaults = dict(zip(names[len(names) - len(parameters.defaults) :], parameters.defaults, strict=True))
+        defaults |= {
+            a.arg: d for a, d in zip(parameters.kwonlyargs, parameters.kw_defaults, strict=True) if d is not None
+        }
         bound, places = dict(zip(names, args, strict=False)), len(names)
-        names += [a.arg for a in given.kwonlyargs]
+        names += [a.arg for a in parameters.kwonlyargs]
         bound |= {k: v for k, v in keywords.items() if k in names}
         outside = scope.above or scope
         for name in names:
             if name not in bound:
                 bound[name] = self.value(defaults[name], outside) if name in defaults else UNKNOWN
-        if given.vararg is not None:
-            bound[given.vararg.arg] = Value("tuple", items=dict(enumerate(args[places:])))
-        if given.kwarg is not None:
-            bound[given.kwarg.arg] = Value("dict", items={k: v for k, v in keywords.items() if k not in names})
+        if parameters.vararg is not None:
+            bound[parameters.vararg.arg] = Value("tuple", items=dict(enumerate(args[places:])))
+        if parameters.kwarg is not None:
+            bound[parameters.kwarg.arg] = Value("dict", items={k: v for k, v in keywords.items() if k not in names})
         for name, value in bound.items():
             scope.bind(name, value, len(self.loops))
 

@@ -230,10 +230,10 @@ def _function_by_name(source: Source, call: ast.Call) -> Function | None:
     return found if found is not None and class_members.is_method(source, found) else None
 
 
-def calls_running(source: Source, made: Function) -> list[ast.Call]:
+def calls_running(source: Source, function: Function) -> list[ast.Call]:
     """The calls of this file that run a function."""
-    several = [*call_index.index_of(source).called(made.name), *interpreter.called_functions(source)]
-    return [call for call in dict.fromkeys(several) if called_function(source, call) is made]
+    several = [*call_index.index_of(source).called(function.name), *interpreter.called_functions(source)]
+    return [call for call in dict.fromkeys(several) if called_function(source, call) is function]
 
 
 def loops_running(source: Source, node: ast.AST, depth: int = 3) -> Iterator[tuple[ast.For | ast.While, ast.stmt]]:
@@ -311,12 +311,12 @@ def array_rank(source: Source, node: ast.expr) -> Rank | None:
     return (node.id, 0) if plain or found.kind == "array" else None
 
 
-def _array_of_same_shape(made: ast.expr) -> ast.expr | None:
+def _array_of_same_shape(node: ast.expr) -> ast.expr | None:
     """``x`` of ``np.empty(x.shape)`` and ``np.zeros_like(x)``."""
-    first = made.args[0] if isinstance(made, ast.Call) and made.args else None
+    first = node.args[0] if isinstance(node, ast.Call) and node.args else None
     if isinstance(first, ast.Attribute) and first.attr == "shape":
         return first.value
-    return first if isinstance(made, ast.Call) and node_lookup.called_name(made).endswith("_like") else None
+    return first if isinstance(node, ast.Call) and node_lookup.called_name(node).endswith("_like") else None
 
 
 def is_array(source: Source, name: ast.Name) -> bool:

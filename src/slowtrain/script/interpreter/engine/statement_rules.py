@@ -150,21 +150,21 @@ def _return(machine: RunContext, node: ast.Return, scope: Scope) -> bool:
 
 
 def _define(machine: RunContext, node: ast.FunctionDef, scope: Scope) -> None:
-    made = Value("function", node=node, name=node.name, data=scope, born=machine.born())
+    function = Value("function", node=node, name=node.name, data=scope, born=machine.born())
     for one in reversed(node.decorator_list):
-        made = call_resolution.decorated_value(machine, one, made, scope)
-    scope.bind(node.name, made, len(machine.loops))
+        function = call_resolution.decorated_value(machine, one, function, scope)
+    scope.bind(node.name, function, len(machine.loops))
 
 
 def _define_class(machine: RunContext, node: ast.ClassDef, scope: Scope) -> None:
     inner = machine.register_scope(Scope(scope))
     bases = [machine.value(one, scope) for one in node.bases]
     machine.block(node.body, inner)
-    made = Value("class", node=node, name=node.name, data=bases, items=inner.names)
+    kind = Value("class", node=node, name=node.name, data=bases, items=inner.names)
     for one in inner.names.values():
         if one.kind in ("function", "graph"):
-            operators.set_owner_class(one, made)
-    scope.bind(node.name, made, len(machine.loops))
+            operators.set_owner_class(one, kind)
+    scope.bind(node.name, kind, len(machine.loops))
 
 
 def _declare(_: RunContext, node: Any, scope: Scope) -> None:
@@ -249,8 +249,8 @@ def _match(machine: RunContext, node: ast.Match, scope: Scope) -> bool:
 def _as_load(target: Any) -> ast.expr:
     """An assignment target as an expression that reads it."""
     fields = {name: getattr(target, name) for name in target._fields} | {"ctx": ast.Load()}
-    made: ast.expr = ast.copy_location(type(target)(**fields), target)
-    return made
+    copy: ast.expr = ast.copy_location(type(target)(**fields), target)
+    return copy
 
 
 STATEMENT_RULES: dict[type[ast.AST], Any] = {

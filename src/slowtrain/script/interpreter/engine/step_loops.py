@@ -140,8 +140,8 @@ def _long_fits(source: Source) -> Iterator[Event]:
 
 def _several_epochs(fit: Event) -> bool:
     epochs = fit.given.get("epochs", 3)
-    said = "epochs" in fit.given.keywords or len(fit.given.args) > 3 or _unpacks_arguments(fit.node)
-    return said and epochs.known not in (None, 1)
+    passed = "epochs" in fit.given.keywords or len(fit.given.args) > 3 or _unpacks_arguments(fit.node)
+    return passed and epochs.known not in (None, 1)
 
 
 def _unpacks_arguments(node: ast.expr) -> bool:
@@ -225,11 +225,11 @@ def _step_functions(source: Source) -> tuple[str, ...]:
             found[function.name] = None
     for call in call_index.index_of(source).called("function"):  # step = tf.function(train_step)
         statement = node_lookup.enclosing_statement(source, call)
-        given = call.args[0] if call.args else None
-        name = given.attr if isinstance(given, ast.Attribute) else getattr(given, "id", "")
+        argument = call.args[0] if call.args else None
+        name = argument.attr if isinstance(argument, ast.Attribute) else getattr(argument, "id", "")
         if name in found and isinstance(statement, ast.Assign):
-            held = {t.attr for t in statement.targets if isinstance(t, ast.Attribute)}
-            found |= dict.fromkeys(sorted(scope_names.bound_names(statement) | held))
+            attributes = {t.attr for t in statement.targets if isinstance(t, ast.Attribute)}
+            found |= dict.fromkeys(sorted(scope_names.bound_names(statement) | attributes))
     return tuple(found)
 
 
@@ -249,13 +249,13 @@ def functions_per_turn(source: Source, steps: StepLoop) -> Iterator[tuple[ast.Ca
             todo = [*statements_per_turn(one), *todo]
             continue
         for call in (n for n in syntax_tree.walk(one) if isinstance(n, ast.Call)):
-            made = (
+            function = (
                 queries.called_function(source, call)
                 if node_lookup.called_name(call) != node_lookup.called_name(steps.call)
                 else None
             )
-            if isinstance(made, ast.FunctionDef) and not made.decorator_list:
-                yield call, made
+            if isinstance(function, ast.FunctionDef) and not function.decorator_list:
+                yield call, function
 
 
 def statements_per_turn(loop: ast.For | ast.While | ast.FunctionDef) -> Iterator[ast.stmt]:

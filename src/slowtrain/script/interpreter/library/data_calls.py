@@ -107,15 +107,15 @@ def pandas_call(machine: RunContext, name: str, call: CallArgs) -> Value:
     last = name.rpartition(".")[2]
     if last.startswith("read_") or last in ("concat", "merge", "get_dummies"):
         return _table_value((None, None), machine.born())
-    held = call.get("data", 0)
+    data = call.get("data", 0)
     if last == "DataFrame":
-        columns = [one for key, one in held.items.items() if key is not None] if held.kind == "dict" else []
-        whole = shape_rules.shape_of(held) if held.kind in ("array", "list") else None
+        columns = [one for key, one in data.items.items() if key is not None] if data.kind == "dict" else []
+        whole = shape_rules.shape_of(data) if data.kind in ("array", "list") else None
         rows = next((n for one in columns if (n := operators.known_length(one)) is not None), None)
         shape = (rows, len(columns)) if columns else whole if whole and len(whole) == 2 else (None, None)
         return _table_value(shape, machine.born())
     if last == "Series":
-        return Value("array", dtype=held.dtype, shape=(operators.known_length(held),), name=COLUMN, born=machine.born())
+        return Value("array", dtype=data.dtype, shape=(operators.known_length(data),), name=COLUMN, born=machine.born())
     return UNKNOWN.varying_in(call.varies)
 
 

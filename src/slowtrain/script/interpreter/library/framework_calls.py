@@ -125,11 +125,11 @@ def _tf_function(machine: RunContext, call: CallArgs) -> Value:
     """``tf.function(f)``, or ``tf.function(jit_compile=True)``, which is called with the function later."""
     if not call.args:
         return Value("graphing", data=dict(call.keywords))
-    made = call.args[0]
-    bound = made.kind == "method" and made.of is not None  # self.update = tf.function(self._update)
-    graph = Value("graph", node=call.node, name=made.name, of=made.of if bound else made, born=machine.born(),
-                  data=dict(call.keywords))  # fmt: skip
-    return Value("method", name=made.name, of=graph, data=made.data, born=machine.born()) if bound else graph
+    function = call.args[0]
+    bound = function.kind == "method" and function.of is not None  # self.update = tf.function(self._update)
+    graph = Value("graph", node=call.node, name=function.name, of=function.of if bound else function,
+                  born=machine.born(), data=dict(call.keywords))  # fmt: skip
+    return Value("method", name=function.name, of=graph, data=function.data, born=machine.born()) if bound else graph
 
 
 def _numpy_call(machine: RunContext, name: str, call: CallArgs) -> Value:
@@ -167,14 +167,14 @@ def _numpy_call(machine: RunContext, name: str, call: CallArgs) -> Value:
         )
     if last in DTYPE_NAMES or last in DTYPE_ALIASES:
         return Value("array", varies=call.varies, ragged=call.ragged_loops, dtype=DTYPE_ALIASES.get(last, last))
-    kept = "int64" if last in INTEGER_FUNCTIONS else _numpy_dtype(last, named or promoted_dtype(*arrays), call)
+    dtype = "int64" if last in INTEGER_FUNCTIONS else _numpy_dtype(last, named or promoted_dtype(*arrays), call)
     like = (
         call.args[SIZE_ARGUMENT_POSITIONS[last] : SIZE_ARGUMENT_POSITIONS[last] + 1]
         if last in SIZE_ARGUMENT_POSITIONS
         else []
     )
     return Value("array", varies=call.varying_inside, ragged=like[0].ragged if like else call.ragged_loops,
-    born=machine.born(), dtype=kept,
+    born=machine.born(), dtype=dtype,
                  shape=like[0].shape if like else None)  # fmt: skip
 
 
@@ -182,8 +182,8 @@ def _numpy_dtype(last: str, known: str, call: CallArgs) -> str:
     """The dtype of a function's result. ``known``: the one that is named, or that of arithmetic with its arguments."""
     inside = [i for a in call.args for i in a.nested_values(2)]
     if not known and last in ARRAY_JOINERS:
-        held = {i.dtype for i in inside if i.kind in ("array", "tensor")}
-        known = next(iter(held)) if len(held) == 1 else "" if held else _literal_dtype(inside)
+        dtypes = {i.dtype for i in inside if i.kind in ("array", "tensor")}
+        known = next(iter(dtypes)) if len(dtypes) == 1 else "" if dtypes else _literal_dtype(inside)
     if last in ("loadtxt", "genfromtxt"):
         return known or "float64"
     return "bool" if last in BOOL_FUNCTIONS else floating_dtype(known) if last in FLOAT_FUNCTIONS else known
@@ -216,17 +216,17 @@ def _tensorflow_call(machine: RunContext, name: str, call: CallArgs) -> Value:
     if last == "TensorSpec":
         return Value("tensor", dtype=named or dtype_name(call.get("", 1)), shape=shape_argument(call.get("shape", 0)))
     if last in ("constant", "convert_to_tensor", "cast", "identity", "convert_image_dtype"):
-        kept = named or dtype_name(call.get("", 1)) or first.dtype or number_format
-        return Value("tensor", varies=call.varying_inside, ragged=call.ragged_loops, dtype=kept, born=machine.born())
+        dtype = named or dtype_name(call.get("", 1)) or first.dtype or number_format
+        return Value("tensor", varies=call.varying_inside, ragged=call.ragged_loops, dtype=dtype, born=machine.born())
     found = data_calls.record_result(last, call)
     if found is not None:
         return found
     moving = call.varying_inside | (frozenset(machine.depth()) if ".random" in name else frozenset())
-    kept = "int32" if last == "range" else named or promoted_dtype(*call.args)
-    if not kept and (".random" in name or last in FLOAT_MAKERS):
-        kept = "float32"
-    made = Value("tensor", varies=moving, ragged=call.ragged_loops, dtype=kept, born=machine.born())
-    return _tensor_list(made) if last in SPLITTING_FUNCTIONS else made
+    dtype = "int32" if last == "range" else named or promoted_dtype(*call.args)
+    if not dtype and (".random" in name or last in FLOAT_MAKERS):
+        dtype = "float32"
+    tensor = Value("tensor", varies=moving, ragged=call.ragged_loops, dtype=dtype, born=machine.born())
+    return _tensor_list(tensor) if last in SPLITTING_FUNCTIONS else tensor
 
 
 def _tensor_list(one: Value) -> Value:
@@ -237,8 +237,8 @@ def _tensor_list(one: Value) -> Value:
 def _keras_call(machine: RunContext, name: str, call: CallArgs) -> Value:
     last = name.rpartition(".")[2]
     if name.startswith(("keras.ops", "keras.random", "keras.activations")):
-        made = Value("tensor", varies=call.varying_inside, ragged=call.ragged_loops, dtype=promoted_dtype(*call.args))
-        return _tensor_list(made) if last in SPLITTING_FUNCTIONS else shape_rules.with_shape(made, name, call)
+        tensor = Value("tensor", varies=call.varying_inside, ragged=call.ragged_loops, dtype=promoted_dtype(*call.args))
+        return _tensor_list(tensor) if last in SPLITTING_FUNCTIONS else shape_rules.with_shape(tensor, name, call)
     if last == "Input":
         return Value(
             "tensor",
@@ -258,8 +258,8 @@ def _keras_call(machine: RunContext, name: str, call: CallArgs) -> Value:
         last = name.rpartition(".")[2].capitalize()
     if last[:1].isupper() or last in ("clone_model", "load_model"):
         # Another learning rate does not need another optimizer: it can be set.
-        apart = {k: v for k, v in call.keywords.items() if k != "learning_rate"}
-        lasting = CallArgs(call.node, call.args[1:], apart) if name.startswith("keras.optimizers.") else call
+        keywords = {k: v for k, v in call.keywords.items() if k != "learning_rate"}
+        lasting = CallArgs(call.node, call.args[1:], keywords) if name.startswith("keras.optimizers.") else call
         return Value("keras", name=name, born=machine.born(), node=call.node, varies=lasting.varying_inside,
                      items=dict(call.keywords))  # fmt: skip
     return UNKNOWN.varying_in(call.varies)
@@ -296,8 +296,8 @@ def library_method(machine: RunContext, on: Value, name: str, call: CallArgs) ->
         if name == "append" and None not in on.items and on.data != "open" and on.born == machine.depth():
             on.items[len(on.items)] = call.args[-1]
             return UNKNOWN
-        held, on.shape = on.items.get(None), None
-        on.items[None] = call.args[-1] if held is None else join_values([held, call.args[-1]])
+        items, on.shape = on.items.get(None), None
+        on.items[None] = call.args[-1] if items is None else join_values([items, call.args[-1]])
         on.data = machine.turns_since(on.born) if name == "append" and on.data != "open" else on.data
         return UNKNOWN
     if on.kind == "list" and name in REMOVING_METHODS:
@@ -332,8 +332,8 @@ def _array_method(machine: RunContext, on: Value, name: str, call: CallArgs) -> 
         return number_value(real, varies)
     if name == "tobytes":
         return python_builtins.array_bytes(on)
-    kept = floating_dtype(on.dtype) if name in ("mean", "std", "var") else on.dtype
-    return on.with_fields(varies=varies, node=None, dtype="int64" if name in INTEGER_FUNCTIONS else kept,
+    dtype = floating_dtype(on.dtype) if name in ("mean", "std", "var") else on.dtype
+    return on.with_fields(varies=varies, node=None, dtype="int64" if name in INTEGER_FUNCTIONS else dtype,
                     shape=shape_rules.method_shape(on.shape, name, call))  # fmt: skip
 
 

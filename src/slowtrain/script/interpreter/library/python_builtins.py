@@ -77,10 +77,10 @@ def partial_value(_: RunContext, call: CallArgs) -> Value:
     return Value("partial", name=function.name, of=function, data=CallArgs(call.node, call.args[1:], call.keywords))
 
 
-def full_arguments(made: Value, call: CallArgs) -> CallArgs:
+def full_arguments(partial: Value, call: CallArgs) -> CallArgs:
     """All arguments of the function behind a ``partial_value``."""
-    held: CallArgs = made.data
-    return CallArgs(call.node, [*held.args, *call.args], {**held.keywords, **call.keywords})
+    first: CallArgs = partial.data
+    return CallArgs(call.node, [*first.args, *call.args], {**first.keywords, **call.keywords})
 
 
 def reduce_result(machine: RunContext, call: CallArgs) -> Value:
@@ -113,11 +113,13 @@ def dict_value(machine: RunContext, call: CallArgs) -> Value:
 
 def defaultdict_value(machine: RunContext, call: CallArgs) -> Value:
     """``defaultdict(list)``: every key exists."""
-    made = call.get("", 0).name
-    held = (
-        number_value(made) if made in ("int", "float") else Value(EMPTY_KINDS.get(made, "unknown"), born=machine.born())
+    factory = call.get("", 0).name
+    default = (
+        number_value(factory)
+        if factory in ("int", "float")
+        else Value(EMPTY_KINDS.get(factory, "unknown"), born=machine.born())
     )
-    return Value("dict", items={None: held}, born=machine.born())
+    return Value("dict", items={None: default}, born=machine.born())
 
 
 SAME_LENGTH_METHODS = frozenset({"decode", "encode", "lower", "upper", "swapcase", "translate", "tobytes"})
@@ -207,7 +209,7 @@ def python_call(machine: RunContext, name: str, call: CallArgs) -> Value | None:
 def _parsed_options(machine: RunContext) -> Value:
     """The options of a command line by their defaults."""
     known = class_members.option_defaults(machine.source)
-    found = {name: constant_value(given.value) for name, given in known.items() if isinstance(given, ast.Constant)}
+    found = {name: constant_value(node.value) for name, node in known.items() if isinstance(node, ast.Constant)}
     return Value("object", name="options", items=found, born=machine.born())
 
 
@@ -235,9 +237,9 @@ def _list_value(machine: RunContext, call: CallArgs) -> Value:
 
 def _deque_value(machine: RunContext, call: CallArgs) -> Value:
     """A deque as a list, with its maximum length."""
-    most, held = call.get("maxlen", 1), _list_value(machine, CallArgs(call.node, call.args[:1]))
-    kept = held.with_fields(kind="list", items=dict(held.items), data="open" if held.items else None)
-    return kept if most is UNKNOWN or most.kind == "none" else kept.with_fields(name="bounded", known=most.known)
+    most, items = call.get("maxlen", 1), _list_value(machine, CallArgs(call.node, call.args[:1]))
+    deque = items.with_fields(kind="list", items=dict(items.items), data="open" if items.items else None)
+    return deque if most is UNKNOWN or most.kind == "none" else deque.with_fields(name="bounded", known=most.known)
 
 
 def _conversion_rule(name: str) -> Callable[[RunContext, CallArgs], Value]:

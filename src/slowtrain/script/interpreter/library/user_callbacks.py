@@ -46,8 +46,8 @@ def map_value(machine: RunContext, call: CallArgs) -> Value:
     function, *several = call.args
     turns = operators.known_length(several[0])
     with machine.enter_loop(call.node, turns, several[0]) as loop:
-        made = machine.call(function, CallArgs(call.node, [machine.each(one, loop, call.node) for one in several]))
-    return Value("rows", NOT_KNOWN if turns is None else turns, of=made)
+        result = machine.call(function, CallArgs(call.node, [machine.each(one, loop, call.node) for one in several]))
+    return Value("rows", NOT_KNOWN if turns is None else turns, of=result)
 
 
 def next_item(machine: RunContext, items: Value, node: ast.AST) -> Value:
@@ -62,20 +62,20 @@ def dataset_value(machine: RunContext, name: str, call: CallArgs) -> Value:
     """A new data set."""
     last = name.rpartition(".")[2]
     first = call.every[0] if call.every else UNKNOWN
-    held = Value("tensor")
+    element = Value("tensor")
     if last == "range":
-        held = Value("tensor", dtype="int64", shape=())
+        element = Value("tensor", dtype="int64", shape=())
     elif last in ("from_tensor_slices", "from_tensors"):
-        held = _as_tensors(first, cut=last == "from_tensor_slices")
+        element = _as_tensors(first, cut=last == "from_tensor_slices")
     elif last == "from_generator":
         with machine.in_producer("generator"), machine.enter_loop(call.node, None) as loop:
-            made = machine.call(first, CallArgs(call.node, list(call.get("args").items.values())))
-            held = _with_signature(
-                _as_tensors(machine.each(made, loop, call.node), cut=False), call.get("output_signature")
+            generator = machine.call(first, CallArgs(call.node, list(call.get("args").items.values())))
+            element = _with_signature(
+                _as_tensors(machine.each(generator, loop, call.node), cut=False), call.get("output_signature")
             )
     elif last == "zip":
         several = call.args if len(call.args) > 1 else list(first.items.values())
-        held = sequence_value("tuple", [one.of or Value("tensor") for one in several])
+        element = sequence_value("tuple", [one.of or Value("tensor") for one in several])
     elif not last[:1].isupper() and "Dataset" not in name:
         return Value("library", name=name)
     rows = (
@@ -85,9 +85,9 @@ def dataset_value(machine: RunContext, name: str, call: CallArgs) -> Value:
         if last == "from_tensor_slices"
         else None
     )
-    stages = (Stage(machine.source, last, call, UNKNOWN, held),)
+    stages = (Stage(machine.source, last, call, UNKNOWN, element),)
     counts = {"rows": rows, "turns": rows}
-    return Value("dataset", of=held, node=call.node, born=machine.born(), stages=stages, data=counts)
+    return Value("dataset", of=element, node=call.node, born=machine.born(), stages=stages, data=counts)
 
 
 def _row_count(value: Value) -> int | None:
@@ -115,7 +115,7 @@ def _with_signature(value: Value, spec: Value) -> Value:
     if value.shape is not None:
         both = zip(value.shape, spec.shape or (), strict=False)
         alike = spec.shape is not None and len(spec.shape) == len(value.shape)
-        return value.with_fields(shape=tuple(said if n is None else n for n, said in both)) if alike else value
+        return value.with_fields(shape=tuple(size if n is None else n for n, size in both)) if alike else value
     return value.with_fields(
         shape=spec.shape, dtype=value.dtype or spec.dtype, name=value.name if value.dtype else "said"
     )
@@ -132,19 +132,21 @@ def _rebatched_element(value: Value, name: str, batch: int | None) -> Value:
 
 def dataset_operation(machine: RunContext, on: Value, name: str, call: CallArgs) -> Value:
     """A data set with one more operation."""
-    held = before = on.of or Value("tensor")
+    element = before = on.of or Value("tensor")
     place = len(machine.events)
     function = call.every[0] if call.every else UNKNOWN
     if name in MAPPING_OPERATIONS:
-        apart = held.kind == "tuple" and None not in held.items
+        is_tuple = element.kind == "tuple" and None not in element.items
         with machine.tracing():
-            made = machine.call(function, CallArgs(call.node, list(held.items.values()) if apart else [held]))
+            result = machine.call(
+                function, CallArgs(call.node, list(element.items.values()) if is_tuple else [element])
+            )
         if name == "map":
-            held = made if made.kind != "unknown" else Value("tensor")
+            element = result if result.kind != "unknown" else Value("tensor")
         elif name != "filter":
-            held = made.of or Value("tensor")
+            element = result.of or Value("tensor")
     elif name == "padded_batch" and "padded_shapes" not in call.keywords and len(call.args) < 2:
-        held = _padded_to_longest(held)
+        element = _padded_to_longest(element)
     elif name == "apply":
         return machine.call(function, CallArgs(call.node, [on]))
     elif name == "as_numpy_iterator":
@@ -153,9 +155,9 @@ def dataset_operation(machine: RunContext, on: Value, name: str, call: CallArgs)
         return Value("tensor")
     if name in ("batch", "padded_batch", "unbatch"):
         size = call.get("batch_size", 0).known if call.get("drop_remainder", 1).known is True else None
-        held = _rebatched_element(held, name, size if isinstance(size, int) else None)
-    stages = (*on.stages, Stage(machine.source, name, call, before, held, tuple(machine.events[place:])))
-    return on.with_fields(of=held, node=call.node, stages=stages, data=_element_counts(on, name, call))
+        element = _rebatched_element(element, name, size if isinstance(size, int) else None)
+    stages = (*on.stages, Stage(machine.source, name, call, before, element, tuple(machine.events[place:])))
+    return on.with_fields(of=element, node=call.node, stages=stages, data=_element_counts(on, name, call))
 
 
 def _element_counts(on: Value, name: str, call: CallArgs) -> dict[str, int | None]:
@@ -244,9 +246,9 @@ def _run_fit(machine: RunContext, on: Value, name: str, call: CallArgs) -> None:
 def _model_input(data: Value) -> Value:
     """A model's input as its class sees it."""
     if data.kind == "dataset":
-        held = data.of or UNKNOWN
-        apart = held.kind == "tuple" and held.items and None not in held.items
-        return _symbolic_tensors(next(iter(held.items.values())) if apart else held)
+        element = data.of or UNKNOWN
+        is_tuple = element.kind == "tuple" and element.items and None not in element.items
+        return _symbolic_tensors(next(iter(element.items.values())) if is_tuple else element)
     whole = shape_rules.shape_of(data) if data.kind in ("array", "tensor") else None
     return Value("tensor", name="symbolic", shape=(None, *whole[1:]) if whole else None)
 
@@ -287,19 +289,19 @@ def _run_step(machine: RunContext, on: Value, own: Value, batch: CallArgs) -> No
 
 
 def _run_callback(machine: RunContext, on: Value, callback: Value, epoch: int, node: ast.AST) -> None:
-    given = callback.items if callback.name == LAMBDA_CALLBACK else None
-    if callback.kind != "object" and given is None:
+    hooks = callback.items if callback.name == LAMBDA_CALLBACK else None
+    if callback.kind != "object" and hooks is None:
         return
     logs = Value("dict", items={None: number_value("float")})
-    if given is None:
+    if hooks is None:
         callback.items.setdefault("model", on)
-    for name in EPOCH_HOOKS if given is None else ():
+    for name in EPOCH_HOOKS if hooks is None else ():
         hook = operators.find_attribute(callback, name)
         if hook is not None:
             machine.call(hook, CallArgs(node, [number_value("int", frozenset({epoch})), logs]))
     with machine.enter_loop(node, None) as step:
         for name in BATCH_HOOKS:
-            hook = operators.find_attribute(callback, name) if given is None else given.get(name)
+            hook = operators.find_attribute(callback, name) if hooks is None else hooks.get(name)
             if hook is not None:
                 machine.call(hook, CallArgs(node, [number_value("int", frozenset({step.number})), logs]))
 
