@@ -40,16 +40,16 @@ def cache_recent(
     """
 
     def keeping(function: Callable[_P, _T]) -> Callable[_P, _T]:
-        made: deque[_T] = deque(maxlen=most)
+        results: deque[_T] = deque(maxlen=most)
 
-        def making(*args: _P.args, **given: _P.kwargs) -> _T:
-            made.append(function(*args, **given))
-            return made[-1]
+        def making(*args: _P.args, **keywords: _P.kwargs) -> _T:
+            results.append(function(*args, **keywords))
+            return results[-1]
 
         def end() -> None:
             cached.cache_clear()
-            while made and ended is not None:
-                ended(made.pop())
+            while results and ended is not None:
+                ended(results.pop())
 
         cached = functools.lru_cache(maxsize=most)(making if ended is not None else function)
         _CACHE_CLEARERS.append(end)
@@ -180,10 +180,10 @@ def _functions_by_name(source: Source) -> dict[str, ast.AST]:
             wrapped.append(node)
     for node in wrapped:
         call = node.value
-        made = found.get(_last_name(call.args[0])) if isinstance(call, ast.Call) else None
-        if made is not None and isinstance(call, ast.Call) and _last_name(call.func) == "function":
+        function = found.get(_last_name(call.args[0])) if isinstance(call, ast.Call) else None
+        if function is not None and isinstance(call, ast.Call) and _last_name(call.func) == "function":
             for target in node.targets:
-                found.setdefault(_last_name(target), made)
+                found.setdefault(_last_name(target), function)
     return found
 
 
