@@ -134,8 +134,8 @@ def _generators_behind(source: Source, names: set[str]) -> list[ast.AST]:
 
     Their code runs when the loop takes the next item.
     """
-    made = [one.value for one in _assignments(source) if names & one.stored]
-    generators = [f for value in made for f in source.reachable_functions(value, 1)[1:] if _is_generator(f)]
+    values = [one.value for one in _assignments(source) if names & one.stored]
+    generators = [f for value in values for f in source.reachable_functions(value, 1)[1:] if _is_generator(f)]
     return list(dict.fromkeys(f for one in generators for f in source.reachable_functions(one)))
 
 
