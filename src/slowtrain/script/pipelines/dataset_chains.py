@@ -181,10 +181,10 @@ def upstream_chain(source: Source, call: ast.Call) -> DatasetChain:
             node = place = returned
             continue
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "self":
-            held = setting_origins.written_value(source, node)
-            if not isinstance(held, ast.Call):
+            written = setting_origins.written_value(source, node)
+            if not isinstance(written, ast.Call):
                 break
-            node = place = held
+            node = place = written
             continue
         if not isinstance(node, ast.Name):
             break
@@ -247,11 +247,11 @@ def _chain_end(source: Source, call: ast.Call) -> ast.Call:
 
 
 def _function_stands_at(source: Source, call: ast.Call, line: int) -> bool:
-    given = call.args[0]
-    if isinstance(given, ast.Name):
-        found = node_lookup.function_named(source, given.id, call)
+    function = call.args[0]
+    if isinstance(function, ast.Name):
+        found = node_lookup.function_named(source, function.id, call)
         return found is not None and found.lineno <= line <= (found.body[0].lineno)
-    return given.lineno <= line <= (given.end_lineno or given.lineno)
+    return function.lineno <= line <= (function.end_lineno or function.lineno)
 
 
 def _single_return(source: Source, call: ast.Call) -> ast.expr | None:

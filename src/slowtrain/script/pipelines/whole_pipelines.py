@@ -28,8 +28,8 @@ def _find_training_chains(source: Source) -> Iterator[dataset_chains.DatasetChai
     if not dataset_chains.may_make_dataset(source) and not project_files.may_import_project_files(source):
         return
     for call in call_index.index_of(source).called("fit"):
-        given = node_lookup.argument_value(call, "x", 0)
-        yield from chains_behind(source, given, call)
+        data = node_lookup.argument_value(call, "x", 0)
+        yield from chains_behind(source, data, call)
     if not any(name in source.text for name in STEP_CALLS):  # saves following the loops of most files
         return
     for loop in call_index.nodes_of_kind(source, ast.For):
@@ -102,13 +102,15 @@ def is_element_wise(flow: dataset_chains.DatasetChain, call: ast.Call) -> bool:
 
 def mapped_function(source: Source, call: ast.Call) -> ast.FunctionDef | ast.Lambda | None:
     """The function of this file that an operation calls for each element."""
-    given = call.args[0] if call.args else node_lookup.argument_value(call, "map_func")
-    if isinstance(given, ast.Lambda):
-        return given
-    if isinstance(given, (ast.Name, ast.Attribute)):
-        found = node_lookup.function_named(source, given.id if isinstance(given, ast.Name) else given.attr, call)
-        return found if found is not None else queries.call_method_at(source, given)
-    return queries.call_method_at(source, given) if isinstance(given, ast.Call) else None
+    function = call.args[0] if call.args else node_lookup.argument_value(call, "map_func")
+    if isinstance(function, ast.Lambda):
+        return function
+    if isinstance(function, (ast.Name, ast.Attribute)):
+        found = node_lookup.function_named(
+            source, function.id if isinstance(function, ast.Name) else function.attr, call
+        )
+        return found if found is not None else queries.call_method_at(source, function)
+    return queries.call_method_at(source, function) if isinstance(function, ast.Call) else None
 
 
 def live_statements(node: ast.AST) -> list[ast.AST]:
@@ -145,13 +147,10 @@ def calls_in(statements: Sequence[ast.AST]) -> list[ast.Call]:
 def is_read_repeatedly(source: Source, flow: dataset_chains.DatasetChain) -> bool:
     """Whether training surely iterates ``flow`` more than once."""
     for fit in call_index.index_of(source).called("fit"):
-        given, count = node_lookup.argument_value(fit, "x", 0), node_lookup.argument_value(fit, "epochs")
+        data, count = node_lookup.argument_value(fit, "x", 0), node_lookup.argument_value(fit, "epochs")
         if count is None or node_lookup.argument_value(fit, "steps_per_epoch") is not None:
             continue
-        if (
-            flow in chains_behind(source, given, fit)
-            and (setting_origins.literal_int(source, count) or 0) >= MIN_PASSES
-        ):
+        if flow in chains_behind(source, data, fit) and (setting_origins.literal_int(source, count) or 0) >= MIN_PASSES:
             return True
     for loop in call_index.nodes_of_kind(source, ast.For):
         if (
