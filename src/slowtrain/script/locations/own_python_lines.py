@@ -70,8 +70,8 @@ def _python_of(trace: Trace, *, printing: bool) -> OwnPython | None:
     ms = python * of_mine / of_all if of_all else 0.0
     if ms <= 0:
         return None
-    told = (Line(li.place, ms * li.ms / of_mine, li.visits, li.ms / of_mine) for li in mine)
-    return OwnPython(ms, tuple(sorted(told, key=lambda line: -line.ms)), bool(trace.loop_lines))
+    shares = (Line(li.place, ms * li.ms / of_mine, li.visits, li.ms / of_mine) for li in mine)
+    return OwnPython(ms, tuple(sorted(shares, key=lambda line: -line.ms)), bool(trace.loop_lines))
 
 
 def python_lines(trace: Trace) -> tuple[Line, ...]:

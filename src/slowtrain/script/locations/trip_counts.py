@@ -370,5 +370,5 @@ def _argument_for(source: Source, function: class_members.Function, call: ast.Ca
     if any(k.arg is None for k in call.keywords) or any(isinstance(a, ast.Starred) for a in call.args):
         return None
     places = class_members.positional_parameters(source, function)
-    given = node_lookup.argument_value(call, name, places.index(name) if name in places else None)
-    return given if given is not None else class_members.parameter_defaults(function).get(name)
+    value = node_lookup.argument_value(call, name, places.index(name) if name in places else None)
+    return value if value is not None else class_members.parameter_defaults(function).get(name)
