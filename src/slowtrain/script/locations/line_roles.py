@@ -104,7 +104,7 @@ def calling_lines(tree: ast.Module, line: int) -> list[int]:
 
 
 def line_runs(source: Source, line: int) -> int | None:
-    """How often a line runs; None unless all loops around it and around its function's calls say their turns."""
+    """How often a line runs; None unless all loops around it and around its function's calls say their iterations."""
     total = 0
     calls = _looped_calls(source.tree, line)
     if any(called_name(call) in APPLYING_FUNCTIONS for call in calls):
@@ -237,7 +237,7 @@ JOINING_FUNCTIONS = frozenset(
 
 
 def growth_places(trace: Trace, why: Sequence[GrowingContainer], *, retraced: bool = False) -> tuple[Place, ...]:
-    """The lines that lengthen what grows; else the function that is traced again; else the call or the step."""
+    """The lines that lengthen a growing container; else the retraced function; else the call or the step."""
     found = adding_places(trace, why)
     if not found and retraced:
         found += [e.place for e in trace.events_of("trace") if e.place is not None][-1:]
@@ -246,7 +246,7 @@ def growth_places(trace: Trace, why: Sequence[GrowingContainer], *, retraced: bo
 
 
 def adding_places(trace: Trace, why: Sequence[GrowingContainer]) -> list[Place]:
-    """The lines that lengthen what grows, as far as the text shows them."""
+    """The lines that lengthen a growing container, as far as the text shows them."""
     found: list[Place] = []
     for one in why:
         found += one.sites

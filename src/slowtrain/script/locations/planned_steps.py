@@ -1,7 +1,7 @@
-"""The total steps of a run, if it says them: by the arguments of ``fit``, else by the loops of the script.
+"""The total steps of a run, if they are known: from the arguments of ``fit``, else from the loops of the script.
 
-Loops are read in the text that is kept with the recording. If a turn of the loop over epochs iterates a data set of
-unknown length, the recording counts its steps once a pass has ended.
+Loops are read in the text that is kept with the recording. If the loop over epochs iterates a data set of unknown
+length, the recording counts the steps of an epoch once a pass has ended.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ MIN_STEPS_RATIO = 1.01  # times the steps so far; below it the run is at its end
 
 @dataclass(frozen=True)
 class PlannedSteps:
-    """``steps`` of the whole run, or at most that many. ``place``: the loop that says so; None: by ``fit``.
+    """``steps`` of the whole run, or at most that many. ``place``: the loop that shows this; None: ``fit`` does.
 
-    ``each``: the steps of one turn of that loop, if they were counted in the recording.
+    ``each``: the steps of one iteration of that loop, if they were counted in the recording.
     """
 
     steps: int

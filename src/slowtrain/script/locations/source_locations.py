@@ -133,7 +133,7 @@ def _stores_ending(source: Source, inside: str) -> list[ast.expr]:
 
 
 def receiver_line(source: Source, line: int, method: str) -> Iterator[int]:
-    """The line that creates the object whose ``method`` is called at ``line``, in the same turn of the same loop."""
+    """The line that creates the receiver of ``method`` at ``line``, in the same iteration of the same loop."""
     call = node_lookup.single_call(source, line, method)
     owner = call.func.value if call is not None and isinstance(call.func, ast.Attribute) else None
     value = name_bindings.single_assignment(source, owner) if isinstance(owner, ast.Name) else None
@@ -145,7 +145,7 @@ def receiver_line(source: Source, line: int, method: str) -> Iterator[int]:
 
 
 def loop_line(source: Source, line: int) -> Iterator[int]:
-    """The head of the innermost loop around a line, unless it has few turns."""
+    """The head of the innermost loop around a line, unless it has few iterations."""
     every = [n for n in call_index.nodes_of_kind(source, ast.For) if isinstance(n, ast.For)]
     inner = max((n for n in every if n.lineno < line <= (n.end_lineno or 0)), key=lambda n: n.lineno, default=None)
     if inner is not None and not queries.has_few_turns(source, inner):

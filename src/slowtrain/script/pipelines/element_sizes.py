@@ -105,7 +105,7 @@ def _range_count(source: Source, maker: ast.Call) -> int | None:
 
 
 def shape_source(source: Source, call: ast.Call) -> ast.expr | None:
-    """The ``x`` of ``tf.random.normal(shape=tf.shape(x))``, whose shape the result has; else None."""
+    """The ``x`` of ``tf.random.normal(shape=tf.shape(x))``, because the result has its shape; else None."""
     shape = node_lookup.argument_value(call, "shape", 0)
     plain = isinstance(shape, ast.Call) and len(shape.args) == 1 and not shape.keywords
     named = plain and scope_names.resolved_name(source, shape.func) == "tensorflow.shape"  # type: ignore[union-attr]
@@ -113,7 +113,7 @@ def shape_source(source: Source, call: ast.Call) -> ast.expr | None:
 
 
 def max_mapped_numbers(source: Source, call: ast.Call) -> int | None:
-    """The maximum number of numbers that the function of a ``map`` gives per element, by its resizing and reshaping."""
+    """The maximum numbers per element that the function of a ``map`` returns, by its resizing and reshaping."""
     function = whole_pipelines.mapped_function(source, call)
     if function is None:
         return None
@@ -151,7 +151,7 @@ def _row_shape(source: Source, node: ast.expr) -> tuple[int, ...] | None:
 
 
 def _yield_count(source: Source, maker: ast.Call) -> int | None:
-    """The number of items of a generator that yields once per turn of one loop of known length."""
+    """The number of items of a generator that yields once per iteration of one loop of known length."""
     argument = node_lookup.argument_value(maker, "generator", 0)
     generator = node_lookup.function_named(source, argument.id, maker) if isinstance(argument, ast.Name) else None
     if generator is None:

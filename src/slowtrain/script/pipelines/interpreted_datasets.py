@@ -116,7 +116,7 @@ def _iterators_and_limit(source: Source, event: Event, passes: int) -> tuple[int
 
 
 def _turn_limit(source: Source, loop: ast.For, over: ast.expr) -> int | None:
-    """The maximum turns of a loop by ``zip(range(n), ds)``, ``islice(ds, n)`` or ``if i == n: break``; else None."""
+    """The maximum iterations by ``zip(range(n), ds)``, ``islice(ds, n)`` or ``if i == n: break``; else None."""
     name = node_lookup.called_name(over) if isinstance(over, ast.Call) else ""
     several = over.args if isinstance(over, ast.Call) else []
     if name == "zip":

@@ -62,7 +62,7 @@ def _is_tensorflow_attribute(source: Source, node: ast.AST) -> bool:
 
 
 def _layer_may_vary(source: Source, name: ast.Name) -> bool:
-    """Whether what a name of the module holds may: a layer, or a function of another library."""
+    """Whether the object behind a name of the module may vary: a layer, or a function of another library."""
     stored = scope_names.binding_statements(source, name.id, source.tree)
     values = [n.value for n in stored if isinstance(n, ast.Assign)]
     return len(values) != 1 or not isinstance(values[0], ast.Call) or may_vary_by_call(source, values[0])

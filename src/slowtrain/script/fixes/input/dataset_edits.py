@@ -295,7 +295,7 @@ def batch_before_map(
     return [*chain_edits.replace_operations(source, run, texts), *(c for c in changes if c not in inside)], random
 
 
-# -- what the text tells
+# -- what the text says
 
 
 def _has_fixed_order(source: Source, maker: ast.Call) -> bool:

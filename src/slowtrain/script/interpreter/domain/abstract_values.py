@@ -39,10 +39,10 @@ class Value:
     are computed lazily), "field" (of a data class; ``of`` makes its default), "partial" or "unknown".
 
     ``shape`` of arrays: their sizes, None for an unknown one. ``name`` of a text: "counted" if a number that changes in
-    each turn is formatted into it.
+    each iteration is formatted into it.
 
-    ``known``: the number, text or truth if it is known. ``varies``: numbers of the loops in whose turns the value
-    changes. ``ragged``: those in whose turns its shape changes. ``born``: the loops around the place where it was made.
+    ``known``: the number, text or truth if it is known. ``varies``: numbers of the loops whose iterations change it.
+    ``ragged``: those whose iterations change its shape. ``born``: the loops around the place where it was made.
 
     ``items``: of lists and tuples by position, of mappings and objects by name; the key None stands for any item.
     ``of``: the function of a method or a graph, the class of an object or of a method's function, an item of an
@@ -74,12 +74,12 @@ class Value:
         return copy
 
     def varying_in(self, loops: Iterable[int]) -> Value:
-        """A copy that changes in each turn of these loops too."""
+        """A copy that changes in each iteration of these loops too."""
         more = self.varies | frozenset(loops)
         return self if more == self.varies else self.with_fields(varies=more)
 
     def nested_values(self, depth: int = 4) -> Iterator[Value]:
-        """The value and what it holds, as TensorFlow flattens the arguments of a tf.function."""
+        """The value and all values inside it, as TensorFlow flattens the arguments of a tf.function."""
         yield self
         if depth and self.kind in ("list", "tuple", "dict", "object"):
             for one in self.items.values():
@@ -108,7 +108,7 @@ class CallArgs:
 
     @functools.cached_property
     def varying_inside(self) -> frozenset[int]:
-        """The loops in whose turns anything inside the arguments changes."""
+        """The loops whose iterations change anything inside the arguments."""
         return frozenset(v for a in self.every for i in a.nested_values(3) for v in i.varies)
 
     def get(self, name: str, place: int | None = None) -> Value:
@@ -168,7 +168,7 @@ def shape_argument(value: Value) -> tuple[int | None, ...] | None:
 
 
 def join_two(one: Value, other: Value) -> Value:
-    """The join of two values: what they have in common; of two kinds, the one that says more."""
+    """The join of two values: their common properties; of two kinds, the more specific one."""
     if one is other:
         return one
     if "none" in (one.kind, other.kind) or "unknown" in (one.kind, other.kind):

@@ -41,7 +41,7 @@ def first_shape(call: CallArgs) -> Shape | None:
 
 
 def constant_int(one: Value) -> int | None:
-    """The integer that a value is in every turn; None if it is not constant."""
+    """The integer that a value is in every iteration; None if it is not constant."""
     known = isinstance(one.known, int) and not isinstance(one.known, bool) and not one.varies
     return one.known if known else None
 

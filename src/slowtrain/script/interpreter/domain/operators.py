@@ -31,7 +31,7 @@ KERAS_GRAPH_METHODS = frozenset({"call", "train_step", "test_step", "predict_ste
 
 
 def known_length(items: Value) -> int | None:
-    """The number of items, which is the number of turns of a loop over it; None if unknown."""
+    """The number of items, which is the number of iterations of a loop over it; None if unknown."""
     if items.kind in ("range", "rows") and isinstance(items.known, int):
         return items.known
     if isinstance(items.known, str) and not items.varies:
@@ -65,7 +65,7 @@ def forget_positions(value: Value) -> None:
 
 
 def item_value(value: Value, key: Any) -> Value:
-    """The value of ``held[key]`` for a key that is a Python value, or not known."""
+    """The value of ``value[key]`` for a key that is a Python value, or not known."""
     if value.kind in ("list", "tuple", "dict"):
         if key is not NOT_KNOWN and isinstance(key, (int, str, float, bool)):
             if isinstance(key, int) and key < 0 and value.kind != "dict":

@@ -60,11 +60,11 @@ class BudgetSpent(Exception):
 class RunContext:
     """The current place of the interpreter.
 
-    ``loops``, ``path`` (calls) and ``running`` (functions) are those around it. ``rare``: the loops in only some of
-    whose turns it is reached. ``graph``: the number of tf.functions around. ``producer``: the kind of input code.
-    ``silent``: the number of dry turns around, which record nothing; ``advance``: the loops around the outermost of
-    them. ``left``: the nodes that may still be visited. ``main``: the file that is examined, ``source``: the one whose
-    code runs.
+    ``loops``, ``path`` (calls) and ``running`` (functions) are those around it. ``rare``: the loops that reach it in
+    only some iterations. ``graph``: the number of tf.functions around. ``producer``: the kind of input code.
+    ``silent``: the number of dry iterations around, which record nothing; ``advance``: the loops around the outermost
+    of them. ``left``: the number of nodes that may still be visited. ``main``: the examined file. ``source``: the file
+    that contains the running code.
     """
 
     def __init__(self, source: Source, recast: frozenset[ast.expr] = frozenset()) -> None:
@@ -83,9 +83,9 @@ class RunContext:
         self.left = MAX_NODES
         self.left_elsewhere = MAX_NODES_ELSEWHERE
         self._numbers = 0
-        self._stored: list[tuple[dict[Any, Value], Any, Value]] = []  # old values of stores in the dry turn
+        self._stored: list[tuple[dict[Any, Value], Any, Value]] = []  # old values of stores in the dry iteration
         self._scopes: list[Scope] = []
-        self.turned: dict[int, int | None] = {}  # the minimum number of turns of each loop, by its number
+        self.turned: dict[int, int | None] = {}  # the minimum number of iterations of each loop, by its number
         self.modules: dict[str, Scope] = {}  # scopes of the project's files, by path
         self.origins: dict[tuple[Source, str], tuple[Scope, str] | None] = {}  # origins of imported names as written
         self.values: dict[ast.expr, Value] = {}
@@ -111,7 +111,7 @@ class RunContext:
         raise NotImplementedError
 
     def loop(self, node: ast.AST, turns: int | None, items: Value, turn: Callable[[Loop], None], scope: Scope) -> None:
-        """Executes one turn of a loop, which stands for all of them."""
+        """Executes one iteration of a loop, which stands for all of them."""
         raise NotImplementedError
 
     def call(self, callee: Value, call: CallArgs) -> Value:
@@ -119,7 +119,7 @@ class RunContext:
         raise NotImplementedError
 
     def each(self, items: Value, loop: Loop, node: ast.AST) -> Value:
-        """The value of a loop's target, which changes in each turn."""
+        """The value of a loop's target, which changes in each iteration."""
         raise NotImplementedError
 
     def run_function(self, function: Value, call: CallArgs) -> Value:
@@ -127,7 +127,7 @@ class RunContext:
         raise NotImplementedError
 
     def yielded_value(self, generator: Value) -> Value:
-        """What a generator yields, in any of its turns."""
+        """The join of all values that a generator yields."""
         raise NotImplementedError
 
     # The current place.
@@ -157,11 +157,11 @@ class RunContext:
         return tuple(loop.number for loop in self.loops)
 
     def has_few_turns(self, number: int) -> bool:
-        """Whether a loop took so few turns that one graph per turn is intended, as for bucketed shapes."""
+        """Whether a loop took so few iterations that one graph per iteration is intended, as for bucketed shapes."""
         return 0 < (self.turned.get(number) or 0) <= MAX_BUCKETS
 
     def born(self) -> tuple[int, ...]:
-        """The loops around an object made now. What a dry turn makes counts as made before the loop."""
+        """The loops around an object made now. An object of a dry iteration counts as made before the loop."""
         return self.depth()[: self.advance] if self.silent else self.depth()
 
     def turns_since(self, born: tuple[int, ...]) -> int | None:
@@ -183,7 +183,7 @@ class RunContext:
 
     @contextmanager
     def outside_loops(self) -> Iterator[None]:
-        """Runs what only the first call runs, outside of all loops."""
+        """Runs code that only the first call executes, outside of all loops."""
         before, self.loops = self.loops, []
         try:
             yield
@@ -239,7 +239,7 @@ class RunContext:
 
     @contextmanager
     def first_import(self) -> Iterator[None]:
-        """Runs what a module runs at its first import, independent of the loops around the import."""
+        """Runs a module at its first import, independent of the loops around the import."""
         before = self.loops, self.rare, self.graph, self.producer
         self.loops, self.rare, self.graph, self.producer = [], [], 0, ""
         try:
@@ -249,10 +249,10 @@ class RunContext:
 
     @contextmanager
     def in_some_turns(self, test: Value | None) -> Iterator[None]:
-        """Runs what is reached only in turns in which a condition holds.
+        """Runs code that is reached only in the iterations in which a condition holds.
 
-        These are turns of the loops that change the condition, or of all loops if none does. None: it holds in most
-        turns.
+        These are iterations of the loops that change the condition, or of all loops if none does. None: the condition
+        holds in most iterations.
         """
         inside = frozenset(self.depth())
         self.rare.append(NO_LOOPS if test is None else (test.varies & inside) or inside)

@@ -198,12 +198,12 @@ def assume_mapping(machine: RunContext, node: ast.expr, value: Value, scope: Sco
 
 
 def loop_item(machine: RunContext, items: Value, loop: Loop, node: ast.AST) -> Value:
-    """The value of a loop's target, which changes in each turn."""
+    """The value of a loop's target, which changes in each iteration."""
     if items.kind in ("list", "tuple") and list(items.items) == [0]:
-        return items.items[0]  # one turn
+        return items.items[0]  # one iteration
     found = any_item(machine, items, node)
     ended = {EACH_ITEM}
-    if items.kind in LAZY_KINDS:  # ragged in turns of loops that have ended, or that yield the items
+    if items.kind in LAZY_KINDS:  # ragged in iterations of loops that have ended, or that yield the items
         before = {v for one in found.nested_values() for v in one.ragged} - set(machine.depth())
         ended |= {v for v in before if not machine.has_few_turns(v)}
     running = frozenset(machine.depth()) - {loop.number} if items.kind in ("generator", "rows") else None
@@ -211,7 +211,7 @@ def loop_item(machine: RunContext, items: Value, loop: Loop, node: ast.AST) -> V
 
 
 def _varied_item(found: Value, loop: Loop, ended: set[int], running: frozenset[int] | None, depth: int = 3) -> Value:
-    """The item, changing in the loop's turns. ``running``: the loops around an iteration over lazy items."""
+    """The item, which changes in each iteration. ``running``: the loops around an iteration over lazy items."""
     if found.kind in ("tuple", "dict") and depth:
         found = found.with_fields(
             items={k: _varied_item(v, loop, ended, running, depth - 1) for k, v in found.items.items()}
@@ -225,7 +225,7 @@ def _varied_item(found: Value, loop: Loop, ended: set[int], running: frozenset[i
 
 
 def _is_loop_invariant(found: Value, running: frozenset[int]) -> bool:
-    """Whether it is the same number or text in all turns: a constant, or from outside."""
+    """Whether it is the same number or text in all iterations: a constant, or from outside."""
     return found.varies <= running if found.varies else found.known is not NOT_KNOWN
 
 
@@ -281,7 +281,7 @@ def subscript_value(machine: RunContext, node: ast.Subscript, scope: Scope) -> V
             single = key.kind == "tuple" and all(one.kind == "number" for one in key.items.values())
             found = found.with_fields(shape=value.shape[len(cut) :] if single and value.shape else None)
         ended = found.ragged - set(machine.depth()) if value.kind in ("list", "tuple") else frozenset[int]()
-        if not all(map(machine.has_few_turns, ended)):  # made in turns of a loop that has ended
+        if not all(map(machine.has_few_turns, ended)):  # made in iterations of a loop that has ended
             found = found.with_fields(ragged=found.ragged | key.varies)
         return found.varying_in(v for one in key.nested_values(1) for v in one.varies)
     parts = [machine.value(p, scope) for one in cut if isinstance(one, ast.Slice)
@@ -326,7 +326,7 @@ def _sliced_rows(machine: RunContext, cut: ast.Slice, rows: int | None, scope: S
 
 
 def slice_length_node(cut: ast.Slice) -> ast.expr | None:
-    """What the length of a slice is at most: ``n`` of ``x[:n]`` and ``x[i : i + n]``."""
+    """The upper bound of a slice's length: ``n`` of ``x[:n]`` and ``x[i : i + n]``."""
     if cut.step is not None:
         return None
     return cut.upper if cut.lower is None else _window_length_node(cut.lower, cut.upper)
@@ -348,11 +348,11 @@ def _window_length_node(low: ast.expr | None, high: ast.expr | None) -> ast.expr
 
 
 def _uneven_loops(machine: RunContext, cut: ast.Slice, scope: Scope) -> frozenset[int]:
-    """The loops in whose turns a slice's length changes, since its ends do not move together."""
+    """The loops that change the length of a slice, because its ends do not move together."""
     low = machine.value(cut.lower, scope).varies if cut.lower is not None else frozenset()
     high = machine.value(cut.upper, scope).varies if cut.upper is not None else frozenset()
     if cut.upper is None or not high:
-        return frozenset()  # the remainder: one turn in many, as with batches
+        return frozenset()  # the remainder: one iteration in many, as with batches
     if cut.lower is None:
         return high
     between_items = isinstance(cut.lower, ast.Subscript) and isinstance(cut.upper, ast.Subscript)

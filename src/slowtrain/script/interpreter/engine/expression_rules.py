@@ -127,7 +127,7 @@ def _super_object(scope: Scope) -> Value:
 
 def _comprehension_value(machine: RunContext, node: Any, scope: Scope) -> Value:
     items: list[Value] = []
-    turns: list[int | None] = []  # minimum numbers of turns
+    turns: list[int | None] = []  # minimum numbers of iterations
     exact = _run_generators(machine, node, node.generators, scope, items, turns)
     kind = "dict" if isinstance(node, ast.DictComp) else "rows" if isinstance(node, ast.GeneratorExp) else "list"
     one = join_values(items) if items else UNKNOWN
@@ -148,9 +148,9 @@ def _run_generators(
     items: list[Value],
     turns: list[int | None],
 ) -> int | None:
-    """Runs the remaining generators of a comprehension; appends the items made, and the minimum turns of each loop.
+    """Runs the remaining generators of a comprehension; appends the items, and the minimum iterations of each loop.
 
-    Gives the number of turns of the first of them; None if unknown.
+    Returns the number of iterations of the first of them; None if unknown.
     """
     if not left:
         if isinstance(node, ast.DictComp):
@@ -210,7 +210,7 @@ def _comparison_value(machine: RunContext, node: ast.Compare, scope: Scope) -> V
     known = NOT_KNOWN
     if isinstance(op, (ast.Eq, ast.NotEq)) and len(sides) == 2 and NOT_KNOWN not in (sides[0].known, sides[1].known):
         known = (sides[0].known == sides[1].known) == isinstance(op, ast.Eq)
-    # ``return len(self.rows) > 64`` of a buffer holds in most turns once it does.
+    # ``return len(self.rows) > 64`` of a buffer holds in most iterations once it does.
     more = len(sides) == 2 and isinstance(op, (ast.Gt, ast.GtE)) and sides[0].kind == "number"
     usual = statement_rules.USUALLY_TRUE if more and sides[0].name == "int" else None
     return Value("number", known, varies, name="bool", data=usual)

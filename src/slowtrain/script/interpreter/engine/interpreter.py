@@ -1,7 +1,7 @@
 """The interpreter's statements: executes a script as Python would, on abstract values.
 
-A loop's body is executed twice: a dry turn shows which names it changes, and the second turn records events. If an
-``if`` condition is unknown, both branches are executed. The run ends at a limit of visited nodes.
+A loop's body is executed twice: a dry iteration shows which names it changes, and the second iteration records events.
+If an ``if`` condition is unknown, both branches are executed. The run ends at a limit of visited nodes.
 """
 
 from __future__ import annotations
@@ -148,12 +148,12 @@ class Interpreter(RunContext):
                 owner.items[place] = value if before is None or not self.loops else join_two(before, value)
 
     def _remember_before_change(self, where: dict[Any, Value], key: Any) -> None:
-        """Keeps the old value during a dry turn."""
+        """Keeps the old value during a dry iteration."""
         if self.silent and key in where:
             self._stored.append((where, key, where[key]))
 
     def loop(self, node: ast.AST, turns: int | None, items: Value, turn: Callable[[Loop], None], scope: Scope) -> None:
-        """Executes one turn of a loop, which stands for all of them."""
+        """Executes one iteration of a loop, which stands for all of them."""
         if turns == 0:
             return
         with self.enter_loop(node, turns, items) as loop:
@@ -187,7 +187,7 @@ class Interpreter(RunContext):
         return call_resolution.call_result(self, callee, call)
 
     def each(self, items: Value, loop: Loop, node: ast.AST) -> Value:
-        """The value of a loop's target, which changes in each turn."""
+        """The value of a loop's target, which changes in each iteration."""
         return call_resolution.loop_item(self, items, loop, node)
 
     # Functions of the script.
@@ -219,7 +219,7 @@ class Interpreter(RunContext):
         return join_values(scope.returned) if scope.returned else Value("none", None)
 
     def yielded_value(self, generator: Value) -> Value:
-        """What a generator yields, in any of its turns."""
+        """The join of all values that a generator yields."""
         node, made_in = generator.node, generator.data
         if (
             not isinstance(node, FUNCTION_NODES)
@@ -269,6 +269,6 @@ class Interpreter(RunContext):
 
 
 def _loop_carried(was: Value, value: Value, loop: Loop) -> Value:
-    """The value of a name at the begin of a turn: the value before the loop, or the one of the turn before."""
+    """The value of a name at the start of an iteration: from before the loop, or from the previous iteration."""
     same = value.known is not NOT_KNOWN and value.known == was.known
     return value if same else join_two(was, value).varying_in((loop.number,))

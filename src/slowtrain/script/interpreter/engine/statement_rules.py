@@ -1,4 +1,4 @@
-"""The interpreter's statements, and its conditions: whether they surely hold, and whether they hold in most turns."""
+"""The interpreter's statements, and whether conditions hold: in every iteration, or in most."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ from slowtrain.script.text.source_file import Source, cache_recent
 
 _GRAPH_PATTERN = re.compile(r"\.function\b|import function\b|\bSession\(")
 _TOP_LEVEL_BLOCK = re.compile(r"^(?:for|while|if|with)\b", re.MULTILINE)
-USUALLY_TRUE = "usual"  # the ``data`` of a condition that holds in most turns
-MAX_FREQUENT_PERIOD = 10  # turns; more often is part of the step, less often is reporting
+USUALLY_TRUE = "usual"  # the ``data`` of a condition that holds in most iterations
+MAX_FREQUENT_PERIOD = 10  # iterations; more often is part of the step, less often is reporting
 
 
 def starts_graph_program(source: Source) -> bool:
@@ -63,14 +63,14 @@ def _record_truth_test(machine: RunContext, test: ast.expr, found: Value) -> Non
 
 
 def constant_truth(test: Value) -> bool | None:
-    """Whether a condition holds, if this is certain in every turn; else None."""
+    """Whether a condition holds, if this is certain in every iteration; else None."""
     if test.varies or test.known is NOT_KNOWN:
         return None
     return bool(test.known)
 
 
 def holds_usually(machine: RunContext, test: ast.expr, scope: Scope) -> bool:
-    """Whether a condition holds in many turns: after a warm-up, or once in a few (``step % 4 == 0``)."""
+    """Whether a condition holds in many iterations: after a warm-up, or once in a few (``step % 4 == 0``)."""
     if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And):
         return all(holds_usually(machine, one, scope) for one in test.values)
     if isinstance(test, (ast.Name, ast.Attribute)):
@@ -88,7 +88,7 @@ def holds_usually(machine: RunContext, test: ast.expr, scope: Scope) -> bool:
 
 
 def skips_most_turns(machine: RunContext, test: ast.If, scope: Scope) -> bool:
-    """Whether it is ``if step % 100: return``, after which only a few turns continue."""
+    """Whether it is ``if step % 100: return``, after which only a few iterations continue."""
     if test.orelse or not isinstance(test.body[-1], (ast.Return, ast.Continue)):
         return False
     asked = test.test

@@ -1,4 +1,4 @@
-"""The loops of a script that take training steps, by their text and by interpretation, and what each turn does."""
+"""The loops of a script that take training steps, by text and by interpretation, and what each iteration does."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from slowtrain.script.navigation import call_index, node_lookup, scope_names
 from slowtrain.script.text import syntax_tree
 from slowtrain.script.text.source_file import FUNCTION_NODES, Source, cache_recent
 
-MIN_LOOP_TURNS = 5  # fewer turns do not count as a loop of steps
+MIN_LOOP_TURNS = 5  # fewer iterations do not count as a loop of steps
 # Updates of variables with explicit gradients, without a tape.
 SCATTER_UPDATES = frozenset({".scatter_sub", ".scatter_add", ".scatter_nd_sub", ".scatter_nd_add"})
 UPDATE_CALLS = frozenset({".apply_gradients", ".minimize", ".train_on_batch"}) | SCATTER_UPDATES
@@ -48,7 +48,7 @@ def step_events(source: Source) -> tuple[Event, ...]:
 
 @cache_recent(4)
 def loops_by_number(source: Source) -> dict[int, Loop]:
-    """The innermost loops that take a step in each turn, by number."""
+    """The innermost loops that take a step in each iteration, by number."""
     return {
         e.loops[-1].number: e.loops[-1] for e in step_events(source) if e.loops and e.loops[-1].number not in e.rare
     }
@@ -56,7 +56,7 @@ def loops_by_number(source: Source) -> dict[int, Loop]:
 
 @cache_recent(4)
 def handwritten_loop_nodes(source: Source) -> frozenset[ast.AST]:
-    """The nodes of those loops that the script contains, if they take more than a few turns of one step each."""
+    """The nodes of those loops that the script contains, if they have more than a few iterations of one step each."""
     # A graph that contains a loop of steps is an epoch.
     epochs = {node_lookup.enclosing_function(e.loops[-1].source or source, e.loops[-1].node)
               for e in step_events(source) if e.graph and e.loops}  # fmt: skip
@@ -67,7 +67,7 @@ def handwritten_loop_nodes(source: Source) -> frozenset[ast.AST]:
 
 
 def step_loop_of(source: Source, event: Event) -> Loop | None:
-    """The innermost of the script's step loops in each of whose turns ``event`` happens, outside of any graph."""
+    """The innermost of the script's step loops that make ``event`` in each iteration, outside of any graph."""
     if event.graph or event.producer:
         return None
     return next(
@@ -77,7 +77,7 @@ def step_loop_of(source: Source, event: Event) -> Loop | None:
 
 
 def per_step_loop(source: Source, event: Event) -> Loop | None:
-    """The loop in each turn of which a step is taken and ``event`` happens, or of whose batches a callback is run.
+    """The loop that takes a step and makes ``event`` in each iteration, or that runs a callback at each batch.
 
     If ``event`` is the begin of a loop, a loop around that one.
     """
@@ -92,7 +92,7 @@ def per_step_loop(source: Source, event: Event) -> Loop | None:
 
 
 def loop_and_period(source: Source, event: Event) -> tuple[Loop, int] | None:
-    """The step loop in which ``event`` happens, and its period in turns, by ``step % n == 0``."""
+    """The step loop in which ``event`` happens, and its period in iterations, by ``step % n == 0``."""
     if event.graph or event.producer:
         return None
     known = loops_by_number(source)
@@ -116,7 +116,7 @@ def loop_and_period(source: Source, event: Event) -> tuple[Loop, int] | None:
 
 
 def is_between_epochs(source: Source, event: Event) -> bool:
-    """Whether each turn of the loop around ``event`` trains for longer than a step: an epoch, a fold."""
+    """Whether each iteration of the loop around ``event`` trains for longer than a step: an epoch, a fold."""
     if not event.loops:
         return False
     inner = event.loops[-1]
@@ -158,7 +158,7 @@ def _is_batch_loop(event: Event, loop: Loop) -> bool:
 
 
 def _condition_period(source: Source, test: ast.expr) -> int | None:
-    """The period in turns of a condition; 1 for a warm-up, None if unknown."""
+    """The period in iterations of a condition; 1 for a warm-up, None if unknown."""
     if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And):
         found = [_condition_period(source, one) for one in test.values]
         known = [n for n in found if n is not None]
@@ -174,7 +174,7 @@ def _condition_period(source: Source, test: ast.expr) -> int | None:
 
 
 def steps_through_data(source: Source, loop: Loop) -> bool:
-    """Whether each turn takes its step on another part of the data, rather than on all of it."""
+    """Whether each iteration takes its step on another part of the data, rather than on all of it."""
     for event in step_events(source):
         if not event.loops or event.loops[-1].number != loop.number:
             continue
@@ -191,7 +191,7 @@ BATCH_CALLS = ("train_on_batch",)
 
 @dataclass(frozen=True)
 class StepLoop:
-    """``loop`` takes a step in every turn by ``call``; ``results``: the names that receive what the call returns."""
+    """``loop`` takes a step in every iteration by ``call``; ``results``: the names that receive the call's result."""
 
     loop: ast.For | ast.While
     call: ast.Call
@@ -241,7 +241,7 @@ def _result_names(source: Source, call: ast.Call) -> frozenset[str]:
 
 
 def functions_per_turn(source: Source, steps: StepLoop) -> Iterator[tuple[ast.Call, ast.FunctionDef]]:
-    """Calls of this file's functions in every turn, in inner loops too, without the step's own."""
+    """Calls of this file's functions in every iteration, in inner loops too, without the step's own."""
     todo = list(statements_per_turn(steps.loop))
     while todo:
         one = todo.pop(0)
@@ -259,7 +259,7 @@ def functions_per_turn(source: Source, steps: StepLoop) -> Iterator[tuple[ast.Ca
 
 
 def statements_per_turn(loop: ast.For | ast.While | ast.FunctionDef) -> Iterator[ast.stmt]:
-    """The statements that run in every turn; without branches and inner functions, loops as a whole.
+    """The statements that run in every iteration; without branches and inner functions, loops as a whole.
 
     None after ``if step % 50: return``.
     """
@@ -287,5 +287,5 @@ def _tests_counter(test: ast.expr) -> bool:
 
 
 def has_outer_loop(source: Source, steps: StepLoop) -> bool:
-    """Whether another loop in the same function is around the loop, so that its turns are steps and not epochs."""
+    """Whether another loop in the same function is around the loop, so that its iterations are steps and not epochs."""
     return len(scope_names.enclosing_loops(source, steps.loop)) > 0

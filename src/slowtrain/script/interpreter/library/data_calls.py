@@ -213,7 +213,7 @@ LABEL_SHAPES = {"cifar10": (1,), "cifar100": (1,)}  # the shape of one label, if
 
 
 def loaded_arrays(name: str, call: CallArgs) -> Value:
-    """What ``load_data`` gives: ``(x, y)`` for training and for test."""
+    """The result of ``load_data``: ``(x, y)`` for training and for test."""
     known = DATASET_ROWS.get(name, (None, None)) if "test_split" not in call.keywords else (None, None)
     return sequence_value("tuple", [sequence_value("tuple", _samples(name, rows)) for rows in known])
 

@@ -198,7 +198,7 @@ def _literal_dtype(inside: Sequence[Value]) -> str:
 
 
 def _varying_shape_loops(shape: Value) -> frozenset[int]:
-    """The loops in whose turns a shape changes. Few distinct shapes do not count: each may have its own graph."""
+    """The loops whose iterations change a shape. Few distinct shapes do not count: each may have its own graph."""
     return frozenset(v for one in shape.nested_values(2) if one.name != "few" for v in one.varies)
 
 

@@ -128,7 +128,7 @@ BYTE_DTYPES = ("S1", "uint8", "int8")  # one byte per item
 
 
 def mapping_method_value(on: Value, name: str, call: CallArgs, *, perhaps: bool, ahead: bool) -> Value:
-    """The result of a mapping's method. ``perhaps``: it may not be called; ``ahead``: this is a dry turn."""
+    """The result of a mapping's method. ``perhaps``: it may not be called; ``ahead``: this is a dry iteration."""
     inside = join_values(on.items.values()) if on.items else UNKNOWN
     turns = NOT_KNOWN if (least := operators.minimum_length(on)) is None else least
     if name == "items":

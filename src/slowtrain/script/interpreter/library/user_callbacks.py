@@ -51,7 +51,7 @@ def map_value(machine: RunContext, call: CallArgs) -> Value:
 
 
 def next_item(machine: RunContext, items: Value, node: ast.AST) -> Value:
-    """The next item of an iterator, which changes in each turn of the loops around."""
+    """The next item of an iterator, which changes in each iteration of the loops around."""
     with machine.enter_loop(node, None) as loop:
         found = machine.each(items, loop, node)
     inside = {k: v.varying_in(machine.depth()) for k, v in found.items.items()}
@@ -107,7 +107,7 @@ def _as_tensors(value: Value, *, cut: bool) -> Value:
 
 
 def _with_signature(value: Value, spec: Value) -> Value:
-    """A generator's elements, completed by its signature; "said" marks what only the signature tells."""
+    """A generator's elements, completed by its signature; "said" marks values that only the signature states."""
     if spec.kind in ("tuple", "dict") and value.kind == spec.kind and set(value.items) == set(spec.items):
         return value.with_fields(items={k: _with_signature(v, spec.items[k]) for k, v in value.items.items()})
     if value.kind != "tensor" or spec.kind != "tensor" or value.ragged:
@@ -122,7 +122,7 @@ def _with_signature(value: Value, spec: Value) -> Value:
 
 
 def _rebatched_element(value: Value, name: str, batch: int | None) -> Value:
-    """An element of the batches, or of what was a batch before ``unbatch``."""
+    """An element of the batches; after ``unbatch``, an element of a batch."""
     if value.kind in ("list", "tuple", "dict"):
         return value.with_fields(items={k: _rebatched_element(v, name, batch) for k, v in value.items.items()})
     if value.shape is None or (not value.shape and name == "unbatch"):
