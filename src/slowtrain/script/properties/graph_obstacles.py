@@ -206,20 +206,21 @@ class _GraphCheck:
 
     def is_python_iterable(self, node: ast.AST) -> bool:
         """Whether an iteration over it is Python's own, as over a list of tensors."""
-        if isinstance(node, (ast.List, ast.Tuple, ast.ListComp)):
-            return True
-        if isinstance(node, ast.Attribute):
-            return node.attr in LIST_ATTRIBUTES
-        if isinstance(node, ast.Name):
-            return node.id in self.lists
-        if isinstance(node, ast.Call):
-            name = node_lookup.called_name(node)
-            if name in ("zip", "enumerate", "reversed", "list"):
-                return bool(node.args) and all(self.is_python_iterable(a) for a in node.args)
-            return name in ("gradient", "range", "get_weights", "items", "values", "keys")
-        return (
-            isinstance(node, ast.BinOp) and self.is_python_iterable(node.left) and self.is_python_iterable(node.right)
-        )
+        match node:
+            case ast.List() | ast.Tuple() | ast.ListComp():
+                return True
+            case ast.Attribute(attr=name):
+                return name in LIST_ATTRIBUTES
+            case ast.Name(id=name):
+                return name in self.lists
+            case ast.Call(args=args):
+                called = node_lookup.called_name(node)
+                if called in ("zip", "enumerate", "reversed", "list"):
+                    return bool(args) and all(map(self.is_python_iterable, args))
+                return called in ("gradient", "range", "get_weights", "items", "values", "keys")
+            case ast.BinOp(left=left, right=right):
+                return self.is_python_iterable(left) and self.is_python_iterable(right)
+        return False
 
     def tensor(self, node: ast.AST, tensors: set[str]) -> bool:
         """Whether the expression's value depends on a tensor's value."""

@@ -71,19 +71,17 @@ def constant_truth(test: Value) -> bool | None:
 
 def holds_usually(machine: RunContext, test: ast.expr, scope: Scope) -> bool:
     """Whether a condition holds in many iterations: after a warm-up, or once in a few (``step % 4 == 0``)."""
-    if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And):
-        return all(holds_usually(machine, one, scope) for one in test.values)
-    if isinstance(test, (ast.Name, ast.Attribute)):
-        return bool(machine.value(test, scope).data == USUALLY_TRUE)
-    if not isinstance(test, ast.Compare) or len(test.ops) != 1:
-        return False
-    op, left = test.ops[0], test.left
-    if isinstance(op, (ast.Gt, ast.GtE)):
-        counted = machine.value(left, scope)
-        return counted.kind == "number" and counted.name == "int"
-    if isinstance(op, ast.Eq) and isinstance(left, ast.BinOp) and isinstance(left.op, ast.Mod):
-        period = machine.value(left.right, scope).known
-        return isinstance(period, int) and period <= MAX_FREQUENT_PERIOD
+    match test:
+        case ast.BoolOp(op=ast.And(), values=parts):
+            return all(holds_usually(machine, one, scope) for one in parts)
+        case ast.Name() | ast.Attribute():
+            return bool(machine.value(test, scope).data == USUALLY_TRUE)
+        case ast.Compare(left=left, ops=[ast.Gt() | ast.GtE()]):
+            counted = machine.value(left, scope)
+            return counted.kind == "number" and counted.name == "int"
+        case ast.Compare(left=ast.BinOp(op=ast.Mod(), right=right), ops=[ast.Eq()]):
+            period = machine.value(right, scope).known
+            return isinstance(period, int) and period <= MAX_FREQUENT_PERIOD
     return False
 
 
@@ -91,13 +89,14 @@ def skips_most_turns(machine: RunContext, test: ast.If, scope: Scope) -> bool:
     """Whether it is ``if step % 100: return``, after which only a few iterations continue."""
     if test.orelse or not isinstance(test.body[-1], (ast.Return, ast.Continue)):
         return False
-    asked = test.test
-    if isinstance(asked, ast.Compare) and len(asked.ops) == 1 and isinstance(asked.ops[0], ast.NotEq):
-        asked = asked.left
-    if not isinstance(asked, ast.BinOp) or not isinstance(asked.op, ast.Mod):
-        return False
-    period = machine.value(asked.right, scope).known
-    return not isinstance(period, int) or period > MAX_FREQUENT_PERIOD
+    match test.test:
+        case (
+            ast.BinOp(op=ast.Mod(), right=right)
+            | ast.Compare(left=ast.BinOp(op=ast.Mod(), right=right), ops=[ast.NotEq()])
+        ):
+            period = machine.value(right, scope).known
+            return not isinstance(period, int) or period > MAX_FREQUENT_PERIOD
+    return False
 
 
 @cache_recent(4096)

@@ -266,20 +266,15 @@ def statements_per_turn(loop: ast.For | ast.While | ast.FunctionDef) -> Iterator
     todo = list(loop.body)
     while todo:
         one = todo.pop(0)
-        if (
-            isinstance(one, ast.If)
-            and isinstance(one.body[-1], (ast.Return, ast.Continue))
-            and _tests_counter(one.test)
-        ):
-            return
-        if isinstance(one, (ast.If, ast.Try, ast.ClassDef, *FUNCTION_NODES)):
-            if isinstance(one, ast.Try):
-                todo = [*one.body, *todo]
-            continue
-        if isinstance(one, (ast.With, ast.AsyncWith)):
-            todo = [*one.body, *todo]
-            continue
-        yield one
+        match one:
+            case ast.If(test=test, body=[*_, ast.Return() | ast.Continue()]) if _tests_counter(test):
+                return
+            case ast.Try(body=body) | ast.With(body=body) | ast.AsyncWith(body=body):
+                todo = [*body, *todo]
+            case ast.If() | ast.ClassDef() | ast.FunctionDef() | ast.AsyncFunctionDef():
+                pass
+            case _:
+                yield one
 
 
 def _tests_counter(test: ast.expr) -> bool:
