@@ -117,7 +117,7 @@ def _document_result(document: Document, asked: Iterable[Cause[Any]], active: Co
         rows = documents.split_lines(document.source.text) if rows is None else rows
         findings.append(_build_finding(document, rows, cause_id, titles[cause_id], spot))
     findings.sort(key=lambda f: (f.cell or 0, f.line, f.column, f.cause))
-    return FileResult(tuple(findings), tuple(errors), document.source.parsed)
+    return FileResult(tuple(findings), tuple(errors), document.source.is_parsed)
 
 
 def _is_ignored(ignores: Iterable[hidden_findings.IgnoreComment], cause: str, spot: Spot) -> bool:

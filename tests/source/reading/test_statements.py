@@ -119,13 +119,13 @@ def test_what_no_import_leads_to_is_known_before_parsing() -> None:
     source = Source("a.py", "from keras.src import ops\nimport os.path, jax\nfrom .tensorflow import data\nx = = 1\n")
     assert name_bindings.may_name(source, "keras.src.ops.log", "os.path.join")
     assert not name_bindings.may_name(source, "keras.ops.log", "keras.layers.", "tensorflow.")
-    assert not source.parsed
+    assert not source.is_parsed
 
 
 def test_a_file_without_the_name_is_not_parsed() -> None:
     source = Source("a.py", "def fit(x): = outfit(fit, fitted)\n")
     assert call_index.index_of(source).called("fit", "predict") == []
-    assert not source.parsed
+    assert not source.is_parsed
     with pytest.raises(SyntaxError):
         call_index.index_of(source).called("outfit")
 

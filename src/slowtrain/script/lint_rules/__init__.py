@@ -1,4 +1,4 @@
-"""What the lint rules of several causes ask of a script. A rule itself is in the folder of its cause.
+"""Questions about a script that the lint rules of several causes share. A rule itself is in the folder of its cause.
 
 spots             findings at nodes
 dataset_stages    stages of data sets

@@ -1,4 +1,4 @@
-"""Stages of data sets which the interpreter ran: what several rules about pipelines ask of them."""
+"""Questions of several rules about the stages of data sets that the interpreter ran."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MIN_NUMBERS = 2  # a single number may be a file name or an index
 
 
 def training_stages(source: Source, name: str) -> Iterator[tuple[ConsumedDataset, int, ast.Call]]:
-    """The stages of this name of all data sets that training consumes, whose calls are in this file, by position."""
+    """The stages of this name in all data sets that training consumes, if this file calls them, by position."""
     for data in interpreted_datasets.datasets_of(source) if f".{name}" in source.text else ():
         for at, stage in enumerate(data.stages):
             call = interpreted_datasets.stage_call(source, stage) if stage.name == name else None

@@ -48,17 +48,17 @@ def traced_functions(source: Source) -> Iterator[TracedFunction]:
     for call in call_index.index_of(source).called("function"):
         if name_bindings.qualified_name(source, call.func) != "tensorflow.function" or not call.args:
             continue
-        given, holder = call.args[0], node_lookup.parents_of(source).get(call)
-        made = node_lookup.function_named(source, given.id, call) if isinstance(given, ast.Name) else None
+        argument, holder = call.args[0], node_lookup.parents_of(source).get(call)
+        function = node_lookup.function_named(source, argument.id, call) if isinstance(argument, ast.Name) else None
         target = holder.targets[0] if isinstance(holder, ast.Assign) else None
-        if made is not None and isinstance(target, ast.Name):
-            yield TracedFunction(made, (target.id,))
+        if function is not None and isinstance(target, ast.Name):
+            yield TracedFunction(function, (target.id,))
         elif (
-            isinstance(given, ast.Attribute)
-            and class_members.is_self_attribute(given)
+            isinstance(argument, ast.Attribute)
+            and class_members.is_self_attribute(argument)
             and isinstance(target, ast.Attribute)
         ):
-            own = node_lookup.function_named(source, given.attr)  # self.update = tf.function(self._update)
+            own = node_lookup.function_named(source, argument.attr)  # self.update = tf.function(self._update)
             if own is not None and class_members.is_self_attribute(target):
                 yield TracedFunction(own, (target.attr,))
 
@@ -107,11 +107,11 @@ def _in_same_function(source: Source, one: Loop, loop: Loop) -> bool:
 def _depends_on_previous(source: Source, loop: ast.For) -> bool:
     """Whether an iteration reads values of the previous one, apart from sums and lists that it extends."""
     body = list(scope_names.nodes_in_scope(list(loop.body)))
-    kept, lists, taken = set[str](), set[str](), set[str]()
+    bound, lists, taken = set[str](), set[str](), set[str]()
     for node in body:
         match node:
             case ast.Assign(targets=targets):
-                kept |= scope_names.bound_names(targets)
+                bound |= scope_names.bound_names(targets)
             case ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr="append")):
                 lists.add(name)
             case ast.Subscript(value=ast.Name(id=name)):  # far[-1]
@@ -122,7 +122,7 @@ def _depends_on_previous(source: Source, loop: ast.For) -> bool:
     function = node_lookup.enclosing_function(source, loop)
     parameters = scope_names.parameter_names(function) if function is not None else []
     outside = {*parameters, *(n.id for n in stores)}
-    return bool(lists & taken) or bool(kept & outside & scope_names.read_names(list(loop.body)))
+    return bool(lists & taken) or bool(bound & outside & scope_names.read_names(list(loop.body)))
 
 
 def _has_equal_iterations(source: Source, loop: Loop) -> bool:

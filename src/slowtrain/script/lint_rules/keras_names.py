@@ -24,5 +24,5 @@ VARIABLE_ATTRIBUTES = frozenset(
 
 def dtype_set_by(call: ast.Call) -> str | None:
     """The dtype in the text of a call of one of ``DTYPE_SETTERS``."""
-    given = call.args[0] if call.args else None
-    return given.value if isinstance(given, ast.Constant) and isinstance(given.value, str) else None
+    argument = call.args[0] if call.args else None
+    return argument.value if isinstance(argument, ast.Constant) and isinstance(argument.value, str) else None

@@ -21,17 +21,15 @@ MAX_DEPTH = 4  # properties and methods that are followed
 
 def fit_epoch_steps(event: Event) -> int | None:
     """Return the steps of an epoch of ``fit``."""
-    given = event.given
-    if "steps_per_epoch" in given.keywords:
-        known = given.keywords["steps_per_epoch"].known
+    call = event.given
+    if "steps_per_epoch" in call.keywords:
+        known = call.keywords["steps_per_epoch"].known
         return known if isinstance(known, int) else None
-    data = given.get("x", 0)
+    data = call.get("x", 0)
     if data.kind == "dataset":
         return operators.known_length(data)
-    size, rows = given.get("batch_size", 2), sample_count(data)
-    batch = (
-        DEFAULT_BATCH_SIZE if size.kind in ("unknown", "none") and "batch_size" not in given.keywords else size.known
-    )
+    size, rows = call.get("batch_size", 2), sample_count(data)
+    batch = DEFAULT_BATCH_SIZE if size.kind in ("unknown", "none") and "batch_size" not in call.keywords else size.known
     return -(-rows // batch) if rows and isinstance(batch, int) and batch else None
 
 
@@ -47,24 +45,24 @@ def steps_in_samples(source: Source) -> Iterator[tuple[ast.Call, ast.expr, str]]
     for call in call_index.index_of(source).called("fit", "fit_generator"):
         data = node_lookup.argument_value(call, "x", 0) or node_lookup.argument_value(call, "generator", 0)
         yield from _sample_counts(source, call, "steps_per_epoch", data)
-        held = node_lookup.argument_value(call, "validation_data")
-        known = queries.dataset_at(source, held)
+        dataset = node_lookup.argument_value(call, "validation_data")
+        known = queries.dataset_at(source, dataset)
         if known is not None and queries.is_endless(known):
-            yield from _sample_counts(source, call, "validation_steps", held)
+            yield from _sample_counts(source, call, "validation_steps", dataset)
 
 
 def _sample_counts(
     source: Source, call: ast.Call, name: str, data: ast.expr | None
 ) -> Iterator[tuple[ast.Call, ast.expr, str]]:
-    given = node_lookup.argument_value(call, name)
-    if given is None or data is None or not _is_sample_count(source, given):
+    argument = node_lookup.argument_value(call, name)
+    if argument is None or data is None or not _is_sample_count(source, argument):
         return
     known = queries.dataset_at(source, data)
     size = keras_calls.batch_size_text(source, data)
     if size is None and known is not None and known.data.get("batch") is not None:
         size = str(known.data["batch"])
     if size is not None and size != "1" and not _is_unbatched(data):
-        yield call, given, f"{name}={ast.unparse(given)} counts samples; a step takes {size} of them"
+        yield call, argument, f"{name}={ast.unparse(argument)} counts samples; a step takes {size} of them"
 
 
 def _is_sample_count(source: Source, node: ast.expr, depth: int = MAX_DEPTH) -> bool:
@@ -80,8 +78,8 @@ def _is_sample_count(source: Source, node: ast.expr, depth: int = MAX_DEPTH) -> 
             return SAMPLE_NAME.search(node.id) is not None
         return _is_sample_count(source, value, depth - 1)
     if isinstance(node, ast.Attribute):
-        given = _property_value(source, node)
-        return given is not None and _is_sample_count(source, given, depth - 1)
+        returned = _property_value(source, node)
+        return returned is not None and _is_sample_count(source, returned, depth - 1)
     if isinstance(node, ast.Call) and node_lookup.called_name(node) == "len" and len(node.args) == 1:
         of = node.args[0]
         kind = queries.object_class_at(source, of)
@@ -110,12 +108,14 @@ def _is_unbatched(data: ast.expr | None) -> bool:
 def _property_value(source: Source, node: ast.Attribute) -> ast.expr | None:
     """Return the result of a property."""
     kind = queries.object_class_at(source, node.value)
-    made = class_members.own_method(kind, node.attr) if kind is not None else None
-    marks = [scope_names.dotted_name(d).rpartition(".")[2] for d in made.decorator_list] if made is not None else []
-    given = (
-        scope_names.returned_values(made) if made is not None and marks in (["property"], ["cached_property"]) else []
+    method = class_members.own_method(kind, node.attr) if kind is not None else None
+    marks = [scope_names.dotted_name(d).rpartition(".")[2] for d in method.decorator_list] if method is not None else []
+    values = (
+        scope_names.returned_values(method)
+        if method is not None and marks in (["property"], ["cached_property"])
+        else []
     )
-    return given[0] if len(given) == 1 else None
+    return values[0] if len(values) == 1 else None
 
 
 def _is_loaded_array(source: Source, node: ast.Attribute) -> bool:

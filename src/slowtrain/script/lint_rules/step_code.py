@@ -24,9 +24,9 @@ def is_in_step(source: Source, node: ast.AST) -> bool:
     tapes = call_index.index_of(source).called("GradientTape")
     todo = [f for tape in tapes if (f := node_lookup.enclosing_function(source, tape)) is not None]
     for kind in call_index.nodes_of_class(source, ast.ClassDef):
-        made = class_members.own_method(kind, "call")
-        if made is not None and call_index.index_of(source).called(kind.name):
-            todo.append(made)
+        method = class_members.own_method(kind, "call")
+        if method is not None and call_index.index_of(source).called(kind.name):
+            todo.append(method)
     seen: set[ast.AST] = set()
     while todo:
         one = todo.pop()
@@ -51,7 +51,7 @@ def only_stores_results(source: Source, loop: ast.For) -> bool:
 
 def takes_training_step(source: Source, body: Sequence[ast.AST]) -> bool:
     """Whether statements, or functions that they call, take a training step."""
-    calls = (call for one in body for call in syntax_tree.nodes_inside(source.called(one), ast.Call))
+    calls = (call for one in body for call in syntax_tree.nodes_inside(source.reachable_functions(one), ast.Call))
     return any(node_lookup.called_name(call) in STEP_NAMES for call in calls)
 
 

@@ -41,7 +41,7 @@ def calls_making_ops(source: Source, line: int, kinds: Collection[str]) -> list[
     """Calls that make ops of these types, in the function that begins at ``line`` and in its callees."""
     function = _function_at(source, line)
     wanted = {name for kind in kinds for name in _function_names(kind)}
-    found = source.called(function) if function is not None else []
+    found = source.reachable_functions(function) if function is not None else []
     calls = [n for one in found for n in syntax_tree.walk(one) if isinstance(n, ast.Call)]
     return [c for c in dict.fromkeys(calls) if node_lookup.called_name(c).replace("_", "").lower() in wanted]
 
@@ -125,9 +125,9 @@ def is_xla_default(trace: Trace, compiled: Event | None) -> bool | None:
     """Whether ``compile()`` left it to Keras, which uses XLA on a GPU since version 3; None if unknown."""
     if compiled is None:
         return None
-    given = compiled.data.get("jit_compile_given")
-    if given is not None:
-        return given in KERAS_CHOICES
+    setting = compiled.data.get("jit_compile_given")
+    if setting is not None:
+        return setting in KERAS_CHOICES
     keras = str(trace.facts.get("version.keras") or "")
     if not trace.on_accelerator or not keras.startswith("3."):
         return False
@@ -144,8 +144,8 @@ def _omits_jit_compile(trace: Trace, compiled: Event) -> bool | None:
     )
     if call is None or any(k.arg is None for k in call.keywords):
         return None
-    given = node_lookup.argument_value(call, "jit_compile", node_lookup.JIT_COMPILE_POSITION)
-    return given is None or getattr(given, "value", None) == "auto"
+    argument = node_lookup.argument_value(call, "jit_compile", node_lookup.JIT_COMPILE_POSITION)
+    return argument is None or getattr(argument, "value", None) == "auto"
 
 
 COMPILING_FUNCTIONS = frozenset("jit pmap grad value_and_grad vjp function gradient".split())
@@ -163,14 +163,14 @@ def is_model_code(tree: ast.Module, line: int, depth: int = 3) -> bool:
 
 def calls_compiled_code(tree: ast.Module, parts: Iterable[ast.AST | None]) -> bool:
     """Whether one of these parts of a file calls a function that the file has compiled, or a gradient function."""
-    made: set[str] = set()
+    compiled: set[str] = set()
     for one in syntax_tree.walk(tree):
         if isinstance(one, ast.FunctionDef) and any(_names_compiler(d) for d in one.decorator_list):
-            made.add(one.name)
+            compiled.add(one.name)
         elif isinstance(one, ast.Assign) and isinstance(one.value, ast.Call) and _names_compiler(one.value):
-            made.update(last_name(target) for target in one.targets)
+            compiled.update(last_name(target) for target in one.targets)
     calls = (n for part in parts if part is not None for n in syntax_tree.walk(part) if isinstance(n, ast.Call))
-    return any(called_name(call) in made or _names_compiler(call.func) for call in calls)
+    return any(called_name(call) in compiled or _names_compiler(call.func) for call in calls)
 
 
 def _names_compiler(node: ast.AST) -> bool:
@@ -186,7 +186,7 @@ JOINING_FUNCTIONS = frozenset(
 
 
 def growth_places(trace: Trace, why: Sequence[GrowingContainer], *, retraced: bool = False) -> tuple[Place, ...]:
-    """The lines that lengthen what grows; else the function that is traced again; else the call or the step."""
+    """The lines that lengthen a growing container; else the retraced function; else the call or the step."""
     found = adding_places(trace, why)
     if not found and retraced:
         found += [e.place for e in trace.events_of("trace") if e.place is not None][-1:]
@@ -195,7 +195,7 @@ def growth_places(trace: Trace, why: Sequence[GrowingContainer], *, retraced: bo
 
 
 def adding_places(trace: Trace, why: Sequence[GrowingContainer]) -> list[Place]:
-    """The lines that lengthen what grows, as far as the text shows them."""
+    """The lines that lengthen a growing container, as far as the text shows them."""
     found: list[Place] = []
     for one in why:
         found += one.sites
@@ -270,10 +270,10 @@ def _joins_parts(node: ast.AST, named: str) -> bool:
             return True
         if not isinstance(call, ast.Call) or node_lookup.called_name(call) not in JOINING_FUNCTIONS:
             continue
-        given = [*call.args, *(k.value for k in call.keywords)]
-        given += [e for one in given if isinstance(one, (ast.List, ast.Tuple)) for e in one.elts]
-        given += [call.func.value] if isinstance(call.func, ast.Attribute) else []
-        if any(_is_container(one, named) for one in given):
+        arguments = [*call.args, *(k.value for k in call.keywords)]
+        arguments += [e for one in arguments if isinstance(one, (ast.List, ast.Tuple)) for e in one.elts]
+        arguments += [call.func.value] if isinstance(call.func, ast.Attribute) else []
+        if any(_is_container(one, named) for one in arguments):
             return True
     return False
 

@@ -70,8 +70,8 @@ def _python_of(trace: Trace, *, printing: bool) -> OwnPython | None:
     ms = python * of_mine / of_all if of_all else 0.0
     if ms <= 0:
         return None
-    told = (Line(li.place, ms * li.ms / of_mine, li.visits, li.ms / of_mine) for li in mine)
-    return OwnPython(ms, tuple(sorted(told, key=lambda line: -line.ms)), bool(trace.loop_lines))
+    shares = (Line(li.place, ms * li.ms / of_mine, li.visits, li.ms / of_mine) for li in mine)
+    return OwnPython(ms, tuple(sorted(shares, key=lambda line: -line.ms)), bool(trace.loop_lines))
 
 
 def python_lines(trace: Trace) -> tuple[Line, ...]:
@@ -118,7 +118,7 @@ def _claimed_places(trace: Trace, lines: tuple[Line, ...]) -> set[Place]:
 def _input_places(trace: Trace) -> set[Place]:
     """Lines of the input causes and transfer/per-step-feed, unless they ask the model for input, as agents do."""
     hand = handmade_input(trace)
-    if input_follows_model(trace) and not (hand is not None and hand.interpreted):
+    if input_follows_model(trace) and not (hand is not None and hand.is_interpreted):
         return set()
     if hand is not None:
         return handmade_input_places(trace)

@@ -1,7 +1,7 @@
-"""The total steps of a run, if it says them: by the arguments of ``fit``, else by the loops of the script.
+"""The total steps of a run, if they are known: from the arguments of ``fit``, else from the loops of the script.
 
-Loops are read in the text that is kept with the recording. If a turn of the loop over epochs iterates a data set of
-unknown length, the recording counts its steps once a pass has ended.
+Loops are read in the text that is kept with the recording. If the loop over epochs iterates a data set of unknown
+length, the recording counts the steps of an epoch once a pass has ended.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ MIN_STEPS_RATIO = 1.01  # times the steps so far; below it the run is at its end
 
 @dataclass(frozen=True)
 class PlannedSteps:
-    """``steps`` of the whole run, or at most that many. ``place``: the loop that says so; None: by ``fit``.
+    """``steps`` of the whole run, or at most that many. ``place``: the loop that shows this; None: ``fit`` does.
 
-    ``each``: the steps of one turn of that loop, if they were counted in the recording.
+    ``each``: the steps of one iteration of that loop, if they were counted in the recording.
     """
 
     steps: int
@@ -39,10 +39,10 @@ class PlannedSteps:
 
     def __str__(self) -> str:
         upto = "at most " if self.at_most else ""
-        said = f"{upto}{self.steps:,} steps"
+        text = f"{upto}{self.steps:,} steps"
         if self.each is not None:
-            return f"{said} ({self.steps // self.each:,} turns of the loop {self.where}, {self.each:,} counted in each)"
-        return f"{said} by the loop {self.where}" if self.place is not None else said
+            return f"{text} ({self.steps // self.each:,} turns of the loop {self.where}, {self.each:,} counted in each)"
+        return f"{text} by the loop {self.where}" if self.place is not None else text
 
     @property
     def where(self) -> str:
@@ -79,11 +79,11 @@ def dataset_passes(events: Iterable[Event], file: str, head: tuple[int, int]) ->
 
     Iterators are numbered from 1, which shows whether one is missing in a thinned run.
     """
-    made = sorted((e for e in events if e.lane == "iterator"), key=lambda e: e.start_ms)
-    numbers = {e.data["number"] for e in made if isinstance(e.data.get("number"), int)}
+    starts = sorted((e for e in events if e.lane == "iterator"), key=lambda e: e.start_ms)
+    numbers = {e.data["number"] for e in starts if isinstance(e.data.get("number"), int)}
     if numbers != set(range(1, len(numbers) + 1)):
         return []
-    places = ((e, e.place) for e in made)
+    places = ((e, e.place) for e in starts)
     return [e for e, p in places if p is not None and p.file == file and head[0] <= p.line <= head[1]]
 
 
@@ -101,10 +101,10 @@ def _fit_plan(trace: Trace) -> PlannedSteps | None:
 
 def _loop_plan(trace: Trace) -> PlannedSteps | None:
     """The plan by the loops around the step. A run that ended well took all its steps, whatever the text says."""
-    said = written_step_count(trace) if trace.fact("launch", "exit_code") != 0 else None
-    if said is None:
+    written = written_step_count(trace) if trace.fact("launch", "exit_code") != 0 else None
+    if written is None:
         return None
-    found, place = said
+    found, place = written
     if found.head is None:
         return PlannedSteps(found.turns, found.at_most, place)
     begun = dataset_passes(trace.events_of("iterator"), place.file, found.head)

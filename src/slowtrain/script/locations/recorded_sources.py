@@ -41,7 +41,7 @@ class HandmadeInput:
         return tuple(line.place for line in self.lines[:4])
 
     @property
-    def interpreted(self) -> bool:
+    def is_interpreted(self) -> bool:
         """Whether the interpreter takes the time: very many visits of fast lines."""
         return is_interpreted(self.lines, self.ms)
 
@@ -68,8 +68,8 @@ def handmade_input(trace: Trace) -> HandmadeInput | None:
 
 def handmade_input_places(trace: Trace) -> set[Place]:
     """Lines that make the loop's batch, and the loops around them. They belong to the input causes."""
-    made = handmade_input(trace)
-    lines = {line.place for line in made.lines} if made is not None else set()
+    hand = handmade_input(trace)
+    lines = {line.place for line in hand.lines} if hand is not None else set()
     texts = {file: recorded_source(trace, file) for file in {p.file for p in lines}}
     around = {
         Place(p.file, getattr(turn, "lineno", 0))
@@ -173,10 +173,10 @@ def _handmade_cost(trace: Trace, place: Place, found: InputLines) -> HandmadeInp
 
 def recorded_source(trace: Trace, file: str) -> source_file.Source | None:
     """The source of ``file``: from the recording if it keeps it, else from disk."""
-    kept = trace.fact("sources", file)
-    if trace.fact("profile") and kept is None:
+    text = trace.fact("sources", file)
+    if trace.fact("profile") and text is None:
         return None  # a profile has file names without folders
-    return source_file.parse_source(file, kept) if isinstance(kept, str) else source_file.read_source(file)
+    return source_file.parse_source(file, text) if isinstance(text, str) else source_file.read_source(file)
 
 
 def recorded_sources(trace: Trace) -> tuple[source_file.Source, ...]:

@@ -25,21 +25,21 @@ def literal_line(source: Source, node: ast.expr) -> Iterator[int]:
 
 def argument_origins(source: Source, call: ast.Call) -> Iterator[int]:
     """Where a call's arguments come from: a literal elsewhere, or calls of the function around it."""
-    given = [*call.args, *(k.value for k in call.keywords)]
-    for one in given:
+    arguments = [*call.args, *(k.value for k in call.keywords)]
+    for one in arguments:
         yield from literal_line(source, one)
     function = node_lookup.enclosing_function(source, call)
     if function is None:
         return
-    read = {name for one in given for name in scope_names.read_names(one)}
+    read = {name for one in arguments for name in scope_names.read_names(one)}
     parameters = set(scope_names.parameter_names(function)) - {"self", "cls"}
     for name in [*read]:
         read |= _names_read_for(function, name, MAX_DEPTH)
     if not read & parameters:
         return
     for caller in queries.calls_running(source, function):
-        given = [*caller.args, *(k.value for k in caller.keywords)]
-        found = [line for one in given for line in literal_line(source, one)]
+        arguments = [*caller.args, *(k.value for k in caller.keywords)]
+        found = [line for one in arguments for line in literal_line(source, one)]
         yield from found or [caller.lineno]
 
 
@@ -60,10 +60,10 @@ def argument_part_lines(
     ``argument``: its name and position. ``inside``: the part as signatures write it, ``['beta']``, ``[0]``, ``.rate``.
     """
     call = node_lookup.single_call(source, line, function)
-    given = node_lookup.argument_value(call, argument[0], argument[1]) if call is not None else None
-    if given is None or any(isinstance(a, ast.Starred) for a in getattr(call, "args", ())):
+    value = node_lookup.argument_value(call, argument[0], argument[1]) if call is not None else None
+    if value is None or any(isinstance(a, ast.Starred) for a in getattr(call, "args", ())):
         return
-    yield from _part_lines(source, given, inside, line, MAX_DEPTH)
+    yield from _part_lines(source, value, inside, line, MAX_DEPTH)
 
 
 def _part_lines(source: Source, node: ast.expr, inside: str, line: int, depth: int) -> Iterator[int]:
@@ -85,9 +85,9 @@ def _part_lines(source: Source, node: ast.expr, inside: str, line: int, depth: i
             yield from _part_lines(source, value, inside, line, depth - 1)
         return
     if isinstance(node, ast.Call):
-        made = queries.called_function(source, node)
-        if made is not None:
-            for back in scope_names.returned_values(made):
+        function = queries.called_function(source, node)
+        if function is not None:
+            for back in scope_names.returned_values(function):
                 yield from _part_lines(source, back, inside, line, depth - 1)
             return
     if isinstance(node, (ast.Call, ast.Dict, ast.Tuple, ast.List)) and node.lineno != line:
@@ -102,19 +102,19 @@ def _stores_ending(source: Source, inside: str) -> list[ast.expr]:
 
 
 def receiver_line(source: Source, line: int, method: str) -> Iterator[int]:
-    """The line that creates the object whose ``method`` is called at ``line``, in the same turn of the same loop."""
+    """The line that creates the receiver of ``method`` at ``line``, in the same iteration of the same loop."""
     call = node_lookup.single_call(source, line, method)
     owner = call.func.value if call is not None and isinstance(call.func, ast.Attribute) else None
-    made = name_bindings.single_assignment(source, owner) if isinstance(owner, ast.Name) else None
-    if call is None or not isinstance(made, ast.Call) or made.lineno == line:
+    value = name_bindings.single_assignment(source, owner) if isinstance(owner, ast.Name) else None
+    if call is None or not isinstance(value, ast.Call) or value.lineno == line:
         return
-    same = node_lookup.enclosing_function(source, made) is node_lookup.enclosing_function(source, call)
-    if same and scope_names.enclosing_loops(source, made) == scope_names.enclosing_loops(source, call):
-        yield made.lineno
+    same = node_lookup.enclosing_function(source, value) is node_lookup.enclosing_function(source, call)
+    if same and scope_names.enclosing_loops(source, value) == scope_names.enclosing_loops(source, call):
+        yield value.lineno
 
 
 def loop_line(source: Source, line: int) -> Iterator[int]:
-    """The head of the innermost loop around a line, unless it has few turns."""
+    """The head of the innermost loop around a line, unless it has few iterations."""
     every = [n for n in call_index.nodes_of_kind(source, ast.For) if isinstance(n, ast.For)]
     inner = max((n for n in every if n.lineno < line <= (n.end_lineno or 0)), key=lambda n: n.lineno, default=None)
     if inner is not None and not queries.has_few_turns(source, inner):
@@ -124,11 +124,11 @@ def loop_line(source: Source, line: int) -> Iterator[int]:
 def batch_size_line(source: Source, line: int) -> Iterator[int]:
     """Where the batch size of ``fit`` or ``batch_size_line`` at a line is written, if it is elsewhere."""
     for call in node_lookup.calls_at_line(source, line, "fit", "batch"):
-        given = setting_origins.call_argument(source, call, "batch_size")
-        if given is None and node_lookup.called_name(call) == "batch" and call.args:
-            given = setting_origins.written_value(source, call.args[0])
-        if isinstance(given, ast.Constant) and not call.lineno <= given.lineno <= (call.end_lineno or call.lineno):
-            yield given.lineno
+        size = setting_origins.call_argument(source, call, "batch_size")
+        if size is None and node_lookup.called_name(call) == "batch" and call.args:
+            size = setting_origins.written_value(source, call.args[0])
+        if isinstance(size, ast.Constant) and not call.lineno <= size.lineno <= (call.end_lineno or call.lineno):
+            yield size.lineno
 
 
 def function_defined_at(source: Source, line: int) -> ast.FunctionDef | None:

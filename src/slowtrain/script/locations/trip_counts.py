@@ -1,4 +1,4 @@
-"""How often the line that takes a step will run in all, as far as the script's text says it.
+"""How often the line that takes a step runs in total, as far as the script's text shows.
 
 Only number literals count, and names that are assigned one once. Command lines, files and objects are unknown. If
 something may leave a loop early or skip a step, the number is a maximum.
@@ -32,9 +32,9 @@ UNCOUNTABLE_NODES = (ast.While, ast.AsyncFor, ast.Lambda, ast.AsyncFunctionDef, 
 
 @dataclass(frozen=True)
 class StepCount:
-    """``turns`` of the loops whose heads say how often they turn. Without ``head`` each turn is a step.
+    """``turns``: the iterations of the loops whose heads say their number. Without ``head`` each iteration is a step.
 
-    Else each turn runs the loop at the lines ``head`` (first and last), whose number of turns the text does not say.
+    Else each iteration runs the loop at the lines ``head`` (first and last), whose number of iterations is unknown.
     ``line``: the outermost loop. ``at_most``: something may end a loop early or skip a step.
     """
 
@@ -51,7 +51,7 @@ def static_step_count(source: Source, step: str, line: int) -> StepCount | None:
     ``step``: the source of the steps: ``gradient``, ``train_on_batch``, ``function train_step``.
     """
     if "slowtrain" in source.words:
-        return None  # it may record a part of itself, and the text does not tell which turns come before
+        return None  # it may record a part of itself, and the text does not say which iterations come before
     sites = _step_calls(source, step, line)
     return (
         _summed_counts(_count_at(source, site, MAX_CALLER_DEPTH) for site in sites) if len(sites) <= MAX_CALLS else None
@@ -154,7 +154,7 @@ def _count_at(source: Source, node: ast.AST, depth: int) -> StepCount | None:
 
 
 def _count_in_loops(source: Source, loops: Sequence[ast.For], at_most: bool, outer: StepCount) -> StepCount | None:
-    """The count of ``loops``, the innermost first, in each turn of ``outer``."""
+    """The count of ``loops``, the innermost first, in each iteration of ``outer``."""
     at_most |= outer.at_most
     if outer.head is not None:
         return StepCount(outer.turns, at_most, outer.line, outer.head)
@@ -239,20 +239,20 @@ def _is_main_test(test: ast.expr) -> bool:
 
 
 def _may_skip_step(source: Source, loop: ast.For, step: ast.AST) -> bool:
-    """Whether something in a loop may end it early, or start the next turn without the step."""
+    """Whether something in a loop may end it early, or start the next iteration without the step."""
     ends, next_turn = _early_exits(source, loop)
     return ends or next_turn < getattr(step, "lineno", 0)
 
 
 @cache_recent(512)
 def _early_exits(source: Source, loop: ast.For) -> tuple[bool, float]:
-    """Whether something in a loop may end it early, and the first line that may start its next turn."""
+    """Whether something in a loop may end it early, and the first line that may start its next iteration."""
     nodes = list(scope_names.nodes_in_scope(loop.body))
     mine = [n for n in nodes if isinstance(n, (ast.Break, ast.Continue)) and _enclosing_loop(source, n) is loop]
     next_turn = min((n.lineno for n in mine if isinstance(n, ast.Continue)), default=inf)
     if any(isinstance(n, (ast.Return, ast.Raise)) or _is_exit_call(n) for n in nodes):
         return True, next_turn
-    inside = (n for function in source.called(loop)[1:] for n in syntax_tree.walk(function))
+    inside = (n for function in source.reachable_functions(loop)[1:] for n in syntax_tree.walk(function))
     ends = any(isinstance(n, ast.Break) for n in mine) or any(
         isinstance(n, ast.Raise) or _is_exit_call(n) for n in inside
     )
@@ -301,7 +301,7 @@ def _iterates_one_object(source: Source, over: ast.expr) -> bool:
 
 
 def _literal_turns(source: Source, over: ast.expr, depth: int) -> int | None:
-    """The number of turns of a loop over this; None if unknown."""
+    """The number of iterations of a loop over this; None if unknown."""
     if isinstance(over, (ast.List, ast.Tuple)):
         return None if any(isinstance(e, ast.Starred) for e in over.elts) else len(over.elts)
     if not isinstance(over, ast.Call) or not depth:
@@ -370,5 +370,5 @@ def _argument_for(source: Source, function: class_members.Function, call: ast.Ca
     if any(k.arg is None for k in call.keywords) or any(isinstance(a, ast.Starred) for a in call.args):
         return None
     places = class_members.positional_parameters(source, function)
-    given = node_lookup.argument_value(call, name, places.index(name) if name in places else None)
-    return given if given is not None else class_members.parameter_defaults(function).get(name)
+    value = node_lookup.argument_value(call, name, places.index(name) if name in places else None)
+    return value if value is not None else class_members.parameter_defaults(function).get(name)

@@ -62,8 +62,8 @@ def applied_items(source: Source, node: ast.AST) -> Iterator[ast.expr]:
     if isinstance(at, ast.Lambda):
         yield from _items_of_call(source, at)
     elif at is not None and isinstance(at, FUNCTION_NODES):
-        for given in function_references(source, at):
-            yield from _items_of_call(source, given)
+        for function in function_references(source, at):
+            yield from _items_of_call(source, function)
 
 
 def function_references(source: Source, function: ast.FunctionDef | ast.AsyncFunctionDef) -> list[ast.expr]:
@@ -76,16 +76,16 @@ def function_references(source: Source, function: ast.FunctionDef | ast.AsyncFun
     return class_members.uncalled_references(source, function)
 
 
-def _items_of_call(source: Source, given: ast.expr) -> Iterator[ast.expr]:
-    """The items for each of which a call runs ``given``."""
+def _items_of_call(source: Source, function: ast.expr) -> Iterator[ast.expr]:
+    """The items for each of which a call runs ``function``."""
     above = node_lookup.parents_of(source)
-    holder = above.get(given)
+    holder = above.get(function)
     if isinstance(holder, ast.keyword) and holder.arg == "key":
         call = above.get(holder)
         if isinstance(call, ast.Call) and node_lookup.called_name(call) in KEY_FUNCTIONS:
             first = _items_argument(call, 1 if node_lookup.called_name(call) in ("nlargest", "nsmallest") else 0)
             yield from (first,) if first is not None else ()
-    elif isinstance(holder, ast.Call) and given in holder.args and given is holder.args[0]:
+    elif isinstance(holder, ast.Call) and function in holder.args and function is holder.args[0]:
         name, whole = node_lookup.called_name(holder), name_bindings.qualified_name(source, holder.func)
         if whole.startswith(GRAPH_LIBRARIES) or _is_dataset_operation(holder):
             return

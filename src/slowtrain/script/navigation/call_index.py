@@ -104,8 +104,8 @@ def takes_training_steps(source: Source) -> bool:
 
 def is_compiled_loss(source: Source, name: str) -> bool:
     """Whether ``compile()`` receives the function of this name as its loss."""
-    given = (node_lookup.argument_value(c, "loss", 1) for c in index_of(source).called("compile"))
-    return any(isinstance(one, ast.Name) and one.id == name for one in given)
+    losses = (node_lookup.argument_value(c, "loss", 1) for c in index_of(source).called("compile"))
+    return any(isinstance(one, ast.Name) and one.id == name for one in losses)
 
 
 def nodes_of_class(source: Source, kind: type[Node]) -> list[Node]:

@@ -28,10 +28,10 @@ def own_method(kind: ast.ClassDef, name: str) -> Function | None:
 
 def parameter_defaults(function: Function) -> dict[str, ast.expr]:
     """The default values of a function's parameters, by name."""
-    given = function.args
-    positional = [a.arg for a in (*given.posonlyargs, *given.args)]
-    found = dict(zip(positional[len(positional) - len(given.defaults) :], given.defaults, strict=True))
-    named = zip((a.arg for a in given.kwonlyargs), given.kw_defaults, strict=True)
+    parameters = function.args
+    positional = [a.arg for a in (*parameters.posonlyargs, *parameters.args)]
+    found = dict(zip(positional[len(positional) - len(parameters.defaults) :], parameters.defaults, strict=True))
+    named = zip((a.arg for a in parameters.kwonlyargs), parameters.kw_defaults, strict=True)
     return found | {name: value for name, value in named if value is not None}
 
 
@@ -93,9 +93,9 @@ def stored_keys(source: Source, name: str) -> list[Any]:
     )
     keys = [k for n in found if isinstance(n, ast.Subscript) and _last_name(n.value) == name for k in _store_keys(n)]
     for call in call_index.index_of(source).called("update"):
-        given = [k for a in call.args for k in (_mapping_keys(a) if isinstance(a, ast.Dict) else [UNKNOWN_KEY])]
+        mapping_keys = [k for a in call.args for k in (_mapping_keys(a) if isinstance(a, ast.Dict) else [UNKNOWN_KEY])]
         if isinstance(call.func, ast.Attribute) and _last_name(call.func.value) == name:
-            keys += given + [k.arg or UNKNOWN_KEY for k in call.keywords]
+            keys += mapping_keys + [k.arg or UNKNOWN_KEY for k in call.keywords]
     return keys
 
 
@@ -167,8 +167,8 @@ def single_store(source: Source, kind: ast.ClassDef, stored: Sequence[ast.Attrib
     literal = isinstance(
         name_bindings.assigned_value(source, stored[0]), ast.Constant
     ) and not name_bindings.bindings_of(kind, stored[0].attr)
-    made = function.name == "__init__" and function in kind.body and not scope_names.enclosing_loops(source, stored[0])
-    return stored[0] if is_self_attribute(stored[0]) and (made or literal) else None
+    once = function.name == "__init__" and function in kind.body and not scope_names.enclosing_loops(source, stored[0])
+    return stored[0] if is_self_attribute(stored[0]) and (once or literal) else None
 
 
 def class_level_store(source: Source, kind: ast.ClassDef, name: str, surely: bool) -> ast.Name | None:
@@ -290,4 +290,4 @@ def option_defaults(source: Source) -> dict[str, ast.expr]:
         flag = long[0].lstrip("-").replace("-", "_") if long else ""
         stands = target.value if isinstance(target, ast.Constant) else flag
         found.setdefault(str(stands), []).append(node_lookup.argument_value(call, "default"))
-    return {name: given[0] for name, given in found.items() if len(given) == 1 and given[0] is not None}
+    return {name: values[0] for name, values in found.items() if len(values) == 1 and values[0] is not None}

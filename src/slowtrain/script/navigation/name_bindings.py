@@ -171,18 +171,15 @@ def assigned_value(source: Source, target: ast.expr) -> ast.expr | None:
     """The value that an assignment gives ``target``, through tuples as well."""
     above = find.parents_of(source)
     holder = above.get(target)
-    if isinstance(holder, ast.Assign) and target in holder.targets:
-        return holder.value
-    if isinstance(holder, ast.AnnAssign):
-        return holder.value
-    if isinstance(holder, (ast.Tuple, ast.List)):
-        assign = above.get(holder)
-        if (
-            isinstance(assign, ast.Assign)
-            and isinstance(assign.value, (ast.Tuple, ast.List))
-            and holder in assign.targets
-        ):
-            values = assign.value.elts
-            if len(values) == len(holder.elts) and not any(isinstance(e, ast.Starred) for e in (*values, *holder.elts)):
-                return values[holder.elts.index(target)]
+    match holder, above.get(holder) if holder is not None else None:
+        case ast.Assign(targets=targets, value=value), _ if target in targets:
+            return value
+        case ast.AnnAssign(value=value), _:
+            return value
+        case (
+            ast.Tuple(elts=names) | ast.List(elts=names),
+            ast.Assign(targets=targets, value=ast.Tuple(elts=values) | ast.List(elts=values)),
+        ) if holder in targets and len(values) == len(names):
+            starred = any(isinstance(one, ast.Starred) for one in (*values, *names))
+            return None if starred else values[names.index(target)]
     return None

@@ -264,9 +264,9 @@ def _functions_by_name(source: Source) -> dict[str, list[ast.FunctionDef]]:
 
 def argument_value(call: ast.Call, name: str, position: int | None = None) -> ast.expr | None:
     """The value of the argument ``name``, given by keyword or at ``position``; None if it is not given."""
-    for given in call.keywords:
-        if given.arg == name:
-            return given.value
+    for keyword in call.keywords:
+        if keyword.arg == name:
+            return keyword.value
     if position is not None and position < len(call.args):
         return call.args[position]
     return None

@@ -204,8 +204,8 @@ def imported_files(source: Source, folders: Iterable[Path]) -> list[Path]:
 def dynamic_import_name(call: ast.Call) -> str:
     """The module of ``importlib.import_module("data")``; "" for any other call."""
     called = getattr(call.func, "attr", getattr(call.func, "id", ""))
-    given = call.args[0] if called in IMPORT_FUNCTIONS and call.args else None
-    text = given.value if isinstance(given, ast.Constant) else None
+    argument = call.args[0] if called in IMPORT_FUNCTIONS and call.args else None
+    text = argument.value if isinstance(argument, ast.Constant) else None
     return text if isinstance(text, str) and not text.startswith(".") else ""
 
 

@@ -58,10 +58,10 @@ def _names_bound_by(top: ast.AST) -> frozenset[str]:
 
 def parameter_names(function: ast.AST) -> list[str]:
     """All parameters of a function in order, with ``*args`` and ``**kwargs``, without the stars."""
-    given = getattr(function, "args", None)
-    if not isinstance(given, ast.arguments):
+    args = getattr(function, "args", None)
+    if not isinstance(args, ast.arguments):
         return []
-    every = [*given.posonlyargs, *given.args, *given.kwonlyargs, *filter(None, (given.vararg, given.kwarg))]
+    every = [*args.posonlyargs, *args.args, *args.kwonlyargs, *filter(None, (args.vararg, args.kwarg))]
     return [a.arg for a in every]
 
 
@@ -211,15 +211,15 @@ def import_aliases(source: Source) -> dict[str, str]:
     return found
 
 
-def returned_values(made: ast.FunctionDef | ast.AsyncFunctionDef) -> list[ast.expr]:
+def returned_values(function: ast.FunctionDef | ast.AsyncFunctionDef) -> list[ast.expr]:
     """The values that a function returns or yields."""
-    found = [n for n in nodes_in_scope(scope_body(made)) if isinstance(n, (ast.Return, ast.Yield))]
+    found = [n for n in nodes_in_scope(scope_body(function)) if isinstance(n, (ast.Return, ast.Yield))]
     return [n.value for n in found if n.value is not None]
 
 
-def single_return(made: ast.AST) -> ast.expr | None:
+def single_return(function: ast.AST) -> ast.expr | None:
     """The value of a function's only ``return``; None if it has none or several."""
-    found = [n.value for n in nodes_in_scope(scope_body(made)) if isinstance(n, ast.Return)]
+    found = [n.value for n in nodes_in_scope(scope_body(function)) if isinstance(n, ast.Return)]
     return found[0] if len(found) == 1 else None
 
 

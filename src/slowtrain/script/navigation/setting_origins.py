@@ -100,19 +100,19 @@ def call_argument(source: Source, call: ast.Call, name: str) -> ast.expr | None:
 
 
 def _argument_origin(source: Source, call: ast.Call, name: str, depth: int) -> Origin | None:
-    given = node_lookup.argument_value(call, name)
-    if given is not None:
-        return value_origin(source, given, depth)
+    argument = node_lookup.argument_value(call, name)
+    if argument is not None:
+        return value_origin(source, argument, depth)
     stars = [k.value for k in call.keywords if k.arg is None]
     return _mapping_entry(source, stars[0], name, depth) if len(stars) == 1 else None
 
 
 def _dict_entry(source: Source, call: ast.Call, key: str, depth: int) -> Origin | None:
     """``dict(other, key=value)``."""
-    for given in reversed(call.keywords):
-        if given.arg == key:
-            return value_origin(source, given.value, depth - 1)
-        if given.arg is None:
+    for keyword in reversed(call.keywords):
+        if keyword.arg == key:
+            return value_origin(source, keyword.value, depth - 1)
+        if keyword.arg is None:
             return None
     return _mapping_entry(source, call.args[0], key, depth - 1) if len(call.args) == 1 else None
 
@@ -143,12 +143,12 @@ def _returned_item(source: Source, target: ast.Name) -> ast.expr | None:
     assign = above.get(holder) if isinstance(holder, ast.Tuple) else None
     if not isinstance(assign, ast.Assign) or holder not in assign.targets or not isinstance(assign.value, ast.Call):
         return None
-    made = node_lookup.function_named(source, node_lookup.called_name(assign.value), assign)
-    given = scope_names.single_return(made) if made is not None else None
-    if not isinstance(given, ast.Tuple) or not isinstance(holder, ast.Tuple) or len(given.elts) != len(holder.elts):
+    function = node_lookup.function_named(source, node_lookup.called_name(assign.value), assign)
+    value = scope_names.single_return(function) if function is not None else None
+    if not isinstance(value, ast.Tuple) or not isinstance(holder, ast.Tuple) or len(value.elts) != len(holder.elts):
         return None
-    plain = not any(isinstance(e, ast.Starred) for e in (*given.elts, *holder.elts))
-    return given.elts[holder.elts.index(target)] if plain else None
+    plain = not any(isinstance(e, ast.Starred) for e in (*value.elts, *holder.elts))
+    return value.elts[holder.elts.index(target)] if plain else None
 
 
 def _parameter_origin(source: Source, function: Function, name: str, depth: int) -> Origin | None:
@@ -158,12 +158,12 @@ def _parameter_origin(source: Source, function: Function, name: str, depth: int)
     for call in class_members.running_calls(source, function):
         if any(isinstance(a, ast.Starred) for a in call.args):
             return None
-        given = node_lookup.argument_value(call, name, places.index(name) if name in places else None)
-        if given is None and any(k.arg is None for k in call.keywords):
+        argument = node_lookup.argument_value(call, name, places.index(name) if name in places else None)
+        if argument is None and any(k.arg is None for k in call.keywords):
             one = _argument_origin(source, call, name, depth - 1)
         else:
-            given = given if given is not None else class_members.parameter_defaults(function).get(name)
-            one = value_origin(source, given, depth - 1) if given is not None else None
+            argument = argument if argument is not None else class_members.parameter_defaults(function).get(name)
+            one = value_origin(source, argument, depth - 1) if argument is not None else None
         if one is None or (found is not None and one.node is not found.node):
             return None
         found = one if found is None else Origin(one.node, found.names | one.names)
@@ -183,25 +183,25 @@ def _attribute_origin(source: Source, node: ast.Attribute, depth: int) -> Origin
     if len(named) == 1 and isinstance(named[0], ast.ClassDef):
         loose = class_members.is_attribute_assigned(source, node.attr)
         return _class_level_origin(source, named[0], node.attr, True, depth) if not loose else None
-    made = _constructor_call(source, base, depth - 1)
-    name = node_lookup.called_name(made) if made is not None else ""
-    if made is None or (
+    constructor = _constructor_call(source, base, depth - 1)
+    name = node_lookup.called_name(constructor) if constructor is not None else ""
+    if constructor is None or (
         (name in NAMESPACE_CLASSES or name == "parse_args")
         and class_members.is_namespace_attribute_set(source, node.attr)
     ):
         return None
     if name in NAMESPACE_CLASSES:
-        return _argument_origin(source, made, node.attr, depth - 1)
+        return _argument_origin(source, constructor, node.attr, depth - 1)
     if name == "parse_args":
         default = class_members.option_defaults(source).get(node.attr)
         return value_origin(source, default, depth - 1) if default is not None else None
-    factory = node_lookup.argument_value(made, "default_factory") if name == "field" else None
+    factory = node_lookup.argument_value(constructor, "default_factory") if name == "field" else None
     found = _class_named(source, scope_names.dotted_name(factory) if factory is not None else name)
     if found is None or (factory is not None and class_members.class_attribute_stores(source, found, node.attr)):
         return None
     if factory is not None:  # the factory is called without arguments
         return _class_level_origin(source, found, node.attr, True, depth)
-    return _member_origin(source, found, node.attr, made, depth)
+    return _member_origin(source, found, node.attr, constructor, depth)
 
 
 def _constructor_call(source: Source, node: ast.expr, depth: int) -> ast.Call | None:
@@ -210,11 +210,11 @@ def _constructor_call(source: Source, node: ast.expr, depth: int) -> ast.Call | 
     call = found.node if found is not None else None
     if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name):
         return call if isinstance(call, ast.Call) else None
-    made = node_lookup.function_named(source, call.func.id, call)
-    if made is None:
+    function = node_lookup.function_named(source, call.func.id, call)
+    if function is None:
         return call
-    given = scope_names.single_return(made)
-    return _constructor_call(source, given, depth - 1) if given is not None else None
+    value = scope_names.single_return(function)
+    return _constructor_call(source, value, depth - 1) if value is not None else None
 
 
 def _class_named(source: Source, name: str) -> ast.ClassDef | None:
@@ -222,29 +222,29 @@ def _class_named(source: Source, name: str) -> ast.ClassDef | None:
     return found[0] if len(found) == 1 else None
 
 
-def _member_origin(source: Source, kind: ast.ClassDef, name: str, made: ast.Call | None, depth: int) -> Origin | None:
+def _member_origin(source: Source, kind: ast.ClassDef, name: str, call: ast.Call | None, depth: int) -> Origin | None:
     """An attribute of a class's objects: set once in its constructor, or a data class's field."""
     stored = class_members.class_attribute_stores(source, kind, name)
     if not stored:
-        return _field_origin(source, kind, name, made, depth)
+        return _field_origin(source, kind, name, call, depth)
     one = class_members.single_store(source, kind, stored)
     value = name_bindings.assigned_value(source, one) if one is not None else None
     return value_origin(source, value, depth - 1) if value is not None else None
 
 
-def _field_origin(source: Source, kind: ast.ClassDef, name: str, made: ast.Call | None, depth: int) -> Origin | None:
+def _field_origin(source: Source, kind: ast.ClassDef, name: str, call: ast.Call | None, depth: int) -> Origin | None:
     """A class-level value that no constructor call overrides with another one."""
     fields = class_members.dataclass_fields(source, kind)
-    calls = [made] if made is not None else class_members.constructor_calls(source, kind)
+    calls = [call] if call is not None else class_members.constructor_calls(source, kind)
     if any(k.arg is None for c in calls for k in c.keywords) or any(
         isinstance(a, ast.Starred) for c in calls for a in c.args
     ):
         return None
     place = fields.index(name) if name in fields else None
-    given = [g for c in calls if (g := node_lookup.argument_value(c, name, place)) is not None]
-    if given:
-        return value_origin(source, given[0], depth - 1) if len(calls) == 1 and name in fields else None
-    return _class_level_origin(source, kind, name, made is not None, depth)
+    arguments = [g for c in calls if (g := node_lookup.argument_value(c, name, place)) is not None]
+    if arguments:
+        return value_origin(source, arguments[0], depth - 1) if len(calls) == 1 and name in fields else None
+    return _class_level_origin(source, kind, name, call is not None, depth)
 
 
 def _class_level_origin(source: Source, kind: ast.ClassDef, name: str, surely: bool, depth: int) -> Origin | None:

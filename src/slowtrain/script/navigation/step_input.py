@@ -65,7 +65,12 @@ def input_lines(source: Source, step_line: int) -> InputLines | None:
     taking = [c for c in syntax_tree.walk(step) if isinstance(c, ast.Call) and holds_line(c, step_line)]
     arguments = [a for c in taking for a in (*c.args, *(k.value for k in c.keywords))]
     worked = [a for a in arguments if any(isinstance(n, (ast.Subscript, ast.Call)) for n in syntax_tree.walk(a))]
-    functions = [f for n in (*making, *header, *worked) for f in source.called(n)[1:] if not _takes_step(f, step_line)]
+    functions = [
+        f
+        for n in (*making, *header, *worked)
+        for f in source.reachable_functions(n)[1:]
+        if not _takes_step(f, step_line)
+    ]
     functions += _iteration_methods(source) if header else ()
     functions += _generators_behind(source, wanted)
     lines = {n for one in (*making, *header, *functions) for n in _line_range(one)}
@@ -89,7 +94,7 @@ def lines_beside_step(source: Source, step_line: int) -> tuple[frozenset[int], f
         side = behind if one.lineno > line else ahead
         for part in _block_heads(one) if isinstance(one, BLOCK_STATEMENTS) else [one]:
             handing = _iteration_methods(source) if part is getattr(loop, "iter", None) else ()
-            for function in (*source.called(part)[1:], *handing):
+            for function in (*source.reachable_functions(part)[1:], *handing):
                 side.update(() if _takes_step(function, step_line) else _line_range(function))
     return frozenset(ahead), frozenset(behind - ahead)
 
@@ -99,7 +104,7 @@ def _iteration_methods(source: Source) -> tuple[ast.AST, ...]:
     """The iteration methods of the file's classes, and the functions that they call."""
     classes = [n for n in syntax_tree.walk_statements(source.tree) if isinstance(n, ast.ClassDef)]
     methods = [m for c in classes for m in c.body if isinstance(m, FUNCTION_NODES) and m.name in ITERATION_METHODS]
-    return tuple(dict.fromkeys(f for m in methods for f in source.called(m)))
+    return tuple(dict.fromkeys(f for m in methods for f in source.reachable_functions(m)))
 
 
 @dataclass(frozen=True)
@@ -129,9 +134,9 @@ def _generators_behind(source: Source, names: set[str]) -> list[ast.AST]:
 
     Their code runs when the loop takes the next item.
     """
-    made = [one.value for one in _assignments(source) if names & one.stored]
-    generators = [f for value in made for f in source.called(value, 1)[1:] if _is_generator(f)]
-    return list(dict.fromkeys(f for one in generators for f in source.called(one)))
+    values = [one.value for one in _assignments(source) if names & one.stored]
+    generators = [f for value in values for f in source.reachable_functions(value, 1)[1:] if _is_generator(f)]
+    return list(dict.fromkeys(f for one in generators for f in source.reachable_functions(one)))
 
 
 def _comes_from_file(source: Source, names: set[str]) -> bool:

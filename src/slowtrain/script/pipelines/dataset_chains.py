@@ -91,7 +91,7 @@ class DatasetChain:
     entry: ast.Call | None = None
 
     @property
-    def known(self) -> bool:
+    def is_known(self) -> bool:
         """Whether all its operations are known."""
         return self.whole or bool(self.begun)
 
@@ -99,10 +99,10 @@ class DatasetChain:
     def names(self) -> tuple[str, ...]:
         return tuple(node_lookup.called_name(c) for c in self.calls)
 
-    def before(self, call: ast.Call) -> tuple[ast.Call, ...]:
+    def calls_before(self, call: ast.Call) -> tuple[ast.Call, ...]:
         return self.calls[: self.calls.index(call)]
 
-    def after(self, call: ast.Call) -> tuple[ast.Call, ...]:
+    def calls_after(self, call: ast.Call) -> tuple[ast.Call, ...]:
         return self.calls[self.calls.index(call) + 1 :]
 
 
@@ -181,10 +181,10 @@ def upstream_chain(source: Source, call: ast.Call) -> DatasetChain:
             node = place = returned
             continue
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "self":
-            held = setting_origins.written_value(source, node)
-            if not isinstance(held, ast.Call):
+            written = setting_origins.written_value(source, node)
+            if not isinstance(written, ast.Call):
                 break
-            node = place = held
+            node = place = written
             continue
         if not isinstance(node, ast.Name):
             break
@@ -209,7 +209,7 @@ def _imported_operations(source: Source, call: ast.Call) -> tuple[str, ...]:
     if found is None or not isinstance(value, ast.Call):
         return ()
     flow = upstream_chain(found.source, value)
-    return (*flow.begun, *flow.names) if flow.known else ()
+    return (*flow.begun, *flow.names) if flow.is_known else ()
 
 
 def chains_through(source: Source, call: ast.Call) -> list[DatasetChain]:
@@ -247,11 +247,11 @@ def _chain_end(source: Source, call: ast.Call) -> ast.Call:
 
 
 def _function_stands_at(source: Source, call: ast.Call, line: int) -> bool:
-    given = call.args[0]
-    if isinstance(given, ast.Name):
-        found = node_lookup.function_named(source, given.id, call)
+    function = call.args[0]
+    if isinstance(function, ast.Name):
+        found = node_lookup.function_named(source, function.id, call)
         return found is not None and found.lineno <= line <= (found.body[0].lineno)
-    return given.lineno <= line <= (given.end_lineno or given.lineno)
+    return function.lineno <= line <= (function.end_lineno or function.lineno)
 
 
 def _single_return(source: Source, call: ast.Call) -> ast.expr | None:

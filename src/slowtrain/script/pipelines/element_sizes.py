@@ -44,16 +44,16 @@ def element_parts(source: Source, maker: ast.Call) -> list[ElementPart]:
     ]
 
 
-def _leaf_arrays(source: Source, given: ast.expr, depth: int = MAX_DEPTH) -> list[ast.expr]:
+def _leaf_arrays(source: Source, data: ast.expr, depth: int = MAX_DEPTH) -> list[ast.expr]:
     """The arrays of a structure literal, also behind a name."""
-    held = name_bindings.single_assignment(source, given) if isinstance(given, ast.Name) else None
-    if isinstance(held, ast.Dict) and depth and not _is_stored_into(source, given):
-        given = held
-    if isinstance(given, ast.Dict):
-        return [leaf for value in given.values for leaf in _leaf_arrays(source, value, depth - 1)]
-    if isinstance(given, ast.Tuple):  # a list is one array, a tuple several
-        return [leaf for value in given.elts for leaf in _leaf_arrays(source, value, depth - 1)]
-    return [given]
+    assigned = name_bindings.single_assignment(source, data) if isinstance(data, ast.Name) else None
+    if isinstance(assigned, ast.Dict) and depth and not _is_stored_into(source, data):
+        data = assigned
+    if isinstance(data, ast.Dict):
+        return [leaf for value in data.values for leaf in _leaf_arrays(source, value, depth - 1)]
+    if isinstance(data, ast.Tuple):  # a list is one array, a tuple several
+        return [leaf for value in data.elts for leaf in _leaf_arrays(source, value, depth - 1)]
+    return [data]
 
 
 def _is_stored_into(source: Source, mapping: ast.expr) -> bool:
@@ -105,7 +105,7 @@ def _range_count(source: Source, maker: ast.Call) -> int | None:
 
 
 def shape_source(source: Source, call: ast.Call) -> ast.expr | None:
-    """The ``x`` of ``tf.random.normal(shape=tf.shape(x))``, whose shape the result has; else None."""
+    """The ``x`` of ``tf.random.normal(shape=tf.shape(x))``, because the result has its shape; else None."""
     shape = node_lookup.argument_value(call, "shape", 0)
     plain = isinstance(shape, ast.Call) and len(shape.args) == 1 and not shape.keywords
     named = plain and scope_names.resolved_name(source, shape.func) == "tensorflow.shape"  # type: ignore[union-attr]
@@ -113,7 +113,7 @@ def shape_source(source: Source, call: ast.Call) -> ast.expr | None:
 
 
 def max_mapped_numbers(source: Source, call: ast.Call) -> int | None:
-    """The maximum number of numbers that the function of a ``map`` gives per element, by its resizing and reshaping."""
+    """The maximum numbers per element that the function of a ``map`` returns, by its resizing and reshaping."""
     function = whole_pipelines.mapped_function(source, call)
     if function is None:
         return None
@@ -121,14 +121,14 @@ def max_mapped_numbers(source: Source, call: ast.Call) -> int | None:
     for inner in whole_pipelines.calls_in(whole_pipelines.reached_statements(source, function)):
         name = node_lookup.called_name(inner)
         at = {**_RESIZE_SIZE_POSITIONS, **_SHAPE_POSITIONS}.get(name)
-        given = (
+        outputs = (
             node_lookup.argument_value(inner, "size" if name in _RESIZE_SIZE_POSITIONS else "shape", at)
             if at is not None
             else None
         )
-        if not isinstance(given, (ast.Tuple, ast.List)):
+        if not isinstance(outputs, (ast.Tuple, ast.List)):
             continue
-        sizes = [queries.int_at(source, e) for e in given.elts]
+        sizes = [queries.int_at(source, e) for e in outputs.elts]
         whole = [s for s in sizes if s is not None]
         if len(whole) == len(sizes) and min(whole, default=0) > 0:
             found.append(prod(whole) * (ASSUMED_CHANNELS if name in _RESIZE_SIZE_POSITIONS else 1))
@@ -137,8 +137,10 @@ def max_mapped_numbers(source: Source, call: ast.Call) -> int | None:
 
 def signature_numbers(source: Source, maker: ast.Call) -> int | None:
     """The count of numbers in one element of ``from_generator``; None if unknown."""
-    made = queries.dataset_at(source, maker)
-    return interpreted_datasets.element_numbers(made.of, batched=False) if made is not None and made.of else None
+    dataset = queries.dataset_at(source, maker)
+    return (
+        interpreted_datasets.element_numbers(dataset.of, batched=False) if dataset is not None and dataset.of else None
+    )
 
 
 def _row_shape(source: Source, node: ast.expr) -> tuple[int, ...] | None:
@@ -149,15 +151,15 @@ def _row_shape(source: Source, node: ast.expr) -> tuple[int, ...] | None:
 
 
 def _yield_count(source: Source, maker: ast.Call) -> int | None:
-    """The number of items of a generator that yields once per turn of one loop of known length."""
-    given = node_lookup.argument_value(maker, "generator", 0)
-    made = node_lookup.function_named(source, given.id, maker) if isinstance(given, ast.Name) else None
-    if made is None:
+    """The number of items of a generator that yields once per iteration of one loop of known length."""
+    argument = node_lookup.argument_value(maker, "generator", 0)
+    generator = node_lookup.function_named(source, argument.id, maker) if isinstance(argument, ast.Name) else None
+    if generator is None:
         return None
-    yields = [n for n in syntax_tree.walk(made) if isinstance(n, (ast.Yield, ast.YieldFrom))]
+    yields = [n for n in syntax_tree.walk(generator) if isinstance(n, (ast.Yield, ast.YieldFrom))]
     above = node_lookup.parents_of(source)
     statement = node_lookup.enclosing_statement(source, yields[0]) if len(yields) == 1 else None
     loop = above.get(statement) if statement is not None else None
-    if not isinstance(loop, ast.For) or above.get(loop) is not made:
+    if not isinstance(loop, ast.For) or above.get(loop) is not generator:
         return None
     return queries.loop_turns(source, loop)

@@ -66,18 +66,18 @@ def stage_call(source: Source, stage: Stage) -> ast.Call | None:
 def _find_datasets(source: Source) -> Iterator[ConsumedDataset]:
     for event in project_events(source):
         if event.name == ".fit":
-            held = event.given.get("x", 0)
+            dataset = event.given.get("x", 0)
             epochs = event.given.get("epochs").known
             cut = event.given.get("steps_per_epoch").kind not in ("unknown", "none")
             passes = begun = epochs if isinstance(epochs, int) and not cut else 1
             most = None
         elif event.name == "taken" and event.on is not None and not event.graph:
-            held, passes = event.on, _pass_count(source, event)
+            dataset, passes = event.on, _pass_count(source, event)
             begun, most = _iterators_and_limit(event.source, event, passes) if passes else (0, None)
         else:
             continue
-        if held.kind == "dataset" and held.stages and passes:
-            yield ConsumedDataset(held.stages, passes, begun, most)
+        if dataset.kind == "dataset" and dataset.stages and passes:
+            yield ConsumedDataset(dataset.stages, passes, begun, most)
 
 
 def _pass_count(source: Source, event: Event) -> int:
@@ -101,22 +101,22 @@ def _iterators_and_limit(source: Source, event: Event, passes: int) -> tuple[int
         loop = node_lookup.enclosing_node(source, node, ast.For)
         return passes, _turn_limit(source, loop, loop.iter) if isinstance(loop, ast.For) else None
     name = node.args[0] if node.args else None
-    made = name_bindings.single_assignment(source, name) if isinstance(name, ast.Name) else None
+    iterator = name_bindings.single_assignment(source, name) if isinstance(name, ast.Name) else None
     every = [one for one in event.loops if isinstance(one.node, (ast.For, ast.While))]
     around = scope_names.enclosing_loops(source, node)
-    if not isinstance(made, ast.Call) or node_lookup.called_name(made) != "iter" or not around:
+    if not isinstance(iterator, ast.Call) or node_lookup.called_name(iterator) != "iter" or not around:
         return 1, None
     near = (
-        node_lookup.enclosing_function(source, made) is node_lookup.enclosing_function(source, node)
+        node_lookup.enclosing_function(source, iterator) is node_lookup.enclosing_function(source, node)
         and every[-1].node is around[0]
     )
-    if not near or scope_names.enclosing_loops(source, made) != around[1:]:
+    if not near or scope_names.enclosing_loops(source, iterator) != around[1:]:
         return 1, None  # the iterator outlives the loop that takes from it
     return prod(2 if one.turns is None else one.turns for one in every[:-1]), every[-1].turns
 
 
 def _turn_limit(source: Source, loop: ast.For, over: ast.expr) -> int | None:
-    """The maximum turns of a loop by ``zip(range(n), ds)``, ``islice(ds, n)`` or ``if i == n: break``; else None."""
+    """The maximum iterations by ``zip(range(n), ds)``, ``islice(ds, n)`` or ``if i == n: break``; else None."""
     name = node_lookup.called_name(over) if isinstance(over, ast.Call) else ""
     several = over.args if isinstance(over, ast.Call) else []
     if name == "zip":
@@ -127,8 +127,8 @@ def _turn_limit(source: Source, loop: ast.For, over: ast.expr) -> int | None:
         return queries.int_at(source, several[1])
     if name != "enumerate" or not several:
         return None
-    apart = over is loop.iter and isinstance(loop.target, ast.Tuple)
-    counter = scope_names.dotted_name(loop.target.elts[0]) if apart else ""  # type: ignore[attr-defined]
+    is_unpacked = over is loop.iter and isinstance(loop.target, ast.Tuple)
+    counter = scope_names.dotted_name(loop.target.elts[0]) if is_unpacked else ""  # type: ignore[attr-defined]
     for one in loop.body if counter else ():
         test = one.test if isinstance(one, ast.If) and isinstance(one.body[-1], ast.Break) else None
         known = isinstance(test, ast.Compare) and isinstance(test.ops[0], END_COMPARISONS)
@@ -137,18 +137,18 @@ def _turn_limit(source: Source, loop: ast.For, over: ast.expr) -> int | None:
     return _turn_limit(source, loop, several[0])
 
 
-def element_leaves(held: Value) -> Iterator[Value]:
+def element_leaves(value: Value) -> Iterator[Value]:
     """The tensors of an element."""
-    if held.kind in ("tuple", "list", "dict"):
-        for one in held.items.values():
+    if value.kind in ("tuple", "list", "dict"):
+        for one in value.items.values():
             yield from element_leaves(one)
     else:
-        yield held
+        yield value
 
 
-def element_numbers(held: Value, *, batched: bool) -> int | None:
+def element_numbers(value: Value, *, batched: bool) -> int | None:
     """The count of numbers in an element, or in a row of a batch; None if unknown."""
-    known = [one.shape for one in element_leaves(held)]
+    known = [one.shape for one in element_leaves(value)]
     if any(one is None for one in known):
         return None
     rows = [one[1:] if batched else one for one in known if one is not None]
@@ -157,9 +157,9 @@ def element_numbers(held: Value, *, batched: bool) -> int | None:
     return sum(prod(n for n in one if n is not None) for one in rows)
 
 
-def element_bytes(held: Value, *, batched: bool) -> int | None:
+def element_bytes(value: Value, *, batched: bool) -> int | None:
     """The bytes of an element, or of a row of a batch; None if unknown."""
-    several = [(taken, shape_rules.DTYPE_BYTES.get(one.dtype, MAX_NUMBER_BYTES)) for one in element_leaves(held)
+    several = [(taken, shape_rules.DTYPE_BYTES.get(one.dtype, MAX_NUMBER_BYTES)) for one in element_leaves(value)
                for taken in [element_numbers(one, batched=batched)]]  # fmt: skip
     known = [taken * wide for taken, wide in several if taken is not None]
     return sum(known) if len(known) == len(several) else None
@@ -171,10 +171,10 @@ def row_count(stages: tuple[Stage, ...], most: int | None = None) -> int | None:
     ``most``: the number of its elements that are taken.
     """
     maker, size = stages[0], 1
-    given = maker.given.get("tensors" if "tensors" in maker.given.keywords else "stop", 0)
-    there: int | None = given.known if maker.name == "range" and isinstance(given.known, int) else None
+    data = maker.given.get("tensors" if "tensors" in maker.given.keywords else "stop", 0)
+    there: int | None = data.known if maker.name == "range" and isinstance(data.known, int) else None
     if maker.name == "from_tensor_slices":
-        counts = [_array_rows(one) for one in element_leaves(given)] if given.kind != "list" else [_array_rows(given)]
+        counts = [_array_rows(one) for one in element_leaves(data)] if data.kind != "list" else [_array_rows(data)]
         there = min((n for n in counts if n is not None), default=None)
     for one in stages[1:]:
         first = one.given.get("batch_size" if one.name in BATCHING_STAGES else "count", 0).known
@@ -192,11 +192,11 @@ def row_count(stages: tuple[Stage, ...], most: int | None = None) -> int | None:
     return there
 
 
-def _array_rows(held: Value) -> int | None:
-    if held.kind in ("array", "tensor") and held.shape:
-        return held.shape[0]
-    if held.kind == "list":
-        return held.shape[0] if held.shape else len(held.items) if None not in held.items else None
+def _array_rows(value: Value) -> int | None:
+    if value.kind in ("array", "tensor") and value.shape:
+        return value.shape[0]
+    if value.kind == "list":
+        return value.shape[0] if value.shape else len(value.items) if None not in value.items else None
     return None
 
 

@@ -28,14 +28,14 @@ def _find_training_chains(source: Source) -> Iterator[dataset_chains.DatasetChai
     if not dataset_chains.may_make_dataset(source) and not project_files.may_import_project_files(source):
         return
     for call in call_index.index_of(source).called("fit"):
-        given = node_lookup.argument_value(call, "x", 0)
-        yield from chains_behind(source, given, call)
+        data = node_lookup.argument_value(call, "x", 0)
+        yield from chains_behind(source, data, call)
     if not any(name in source.text for name in STEP_CALLS):  # saves following the loops of most files
         return
     for loop in call_index.nodes_of_kind(source, ast.For):
         assert isinstance(loop, ast.For)
         for flow in chains_behind(source, loop.iter, loop):
-            if any(_takes_step(part) for one in loop.body for part in source.called(one)):
+            if any(_takes_step(part) for one in loop.body for part in source.reachable_functions(one)):
                 yield flow
 
 
@@ -43,21 +43,21 @@ def _takes_step(part: ast.AST) -> bool:
     return any(isinstance(n, ast.Call) and node_lookup.called_name(n) in STEP_CALLS for n in syntax_tree.walk(part))
 
 
-def chains_behind(source: Source, given: ast.expr | None, place: ast.AST) -> Iterator[dataset_chains.DatasetChain]:
+def chains_behind(source: Source, data: ast.expr | None, place: ast.AST) -> Iterator[dataset_chains.DatasetChain]:
     """The pipeline behind an expression, through names and ``enumerate``; none if its source is unknown."""
     for _ in range(dataset_chains.MAX_LINKS):
-        if isinstance(given, ast.Name):
-            given = dataset_chains.last_assignment(source, given, place) or dataset_chains.parameter_argument(
-                source, given
+        if isinstance(data, ast.Name):
+            data = dataset_chains.last_assignment(source, data, place) or dataset_chains.parameter_argument(
+                source, data
             )
-            place = given if given is not None else place
-        elif isinstance(given, ast.Call) and node_lookup.called_name(given) in TRANSPARENT_CALLS and given.args:
-            given = given.args[0]
+            place = data if data is not None else place
+        elif isinstance(data, ast.Call) and node_lookup.called_name(data) in TRANSPARENT_CALLS and data.args:
+            data = data.args[0]
         else:
             break
-    if isinstance(given, ast.Call):
-        flow = dataset_chains.upstream_chain(source, given)
-        if flow.known:
+    if isinstance(data, ast.Call):
+        flow = dataset_chains.upstream_chain(source, data)
+        if flow.is_known:
             yield flow
 
 
@@ -93,8 +93,8 @@ def pipelines_with(source: Source, call: ast.Call) -> list[dataset_chains.Datase
 
 def is_element_wise(flow: dataset_chains.DatasetChain, call: ast.Call) -> bool:
     """Whether ``call`` receives single elements that are batched later."""
-    before = {node_lookup.called_name(c) for c in flow.before(call)}
-    after = {node_lookup.called_name(c) for c in flow.after(call)}
+    before = {node_lookup.called_name(c) for c in flow.calls_before(call)}
+    after = {node_lookup.called_name(c) for c in flow.calls_after(call)}
     return bool(after & BATCHING_OPERATIONS) and not before & (
         BATCHING_OPERATIONS | {"flat_map", "interleave", "apply", "unbatch"}
     )
@@ -102,13 +102,15 @@ def is_element_wise(flow: dataset_chains.DatasetChain, call: ast.Call) -> bool:
 
 def mapped_function(source: Source, call: ast.Call) -> ast.FunctionDef | ast.Lambda | None:
     """The function of this file that an operation calls for each element."""
-    given = call.args[0] if call.args else node_lookup.argument_value(call, "map_func")
-    if isinstance(given, ast.Lambda):
-        return given
-    if isinstance(given, (ast.Name, ast.Attribute)):
-        found = node_lookup.function_named(source, given.id if isinstance(given, ast.Name) else given.attr, call)
-        return found if found is not None else queries.call_method_at(source, given)
-    return queries.call_method_at(source, given) if isinstance(given, ast.Call) else None
+    function = call.args[0] if call.args else node_lookup.argument_value(call, "map_func")
+    if isinstance(function, ast.Lambda):
+        return function
+    if isinstance(function, (ast.Name, ast.Attribute)):
+        found = node_lookup.function_named(
+            source, function.id if isinstance(function, ast.Name) else function.attr, call
+        )
+        return found if found is not None else queries.call_method_at(source, function)
+    return queries.call_method_at(source, function) if isinstance(function, ast.Call) else None
 
 
 def live_statements(node: ast.AST) -> list[ast.AST]:
@@ -145,13 +147,10 @@ def calls_in(statements: Sequence[ast.AST]) -> list[ast.Call]:
 def is_read_repeatedly(source: Source, flow: dataset_chains.DatasetChain) -> bool:
     """Whether training surely iterates ``flow`` more than once."""
     for fit in call_index.index_of(source).called("fit"):
-        given, count = node_lookup.argument_value(fit, "x", 0), node_lookup.argument_value(fit, "epochs")
+        data, count = node_lookup.argument_value(fit, "x", 0), node_lookup.argument_value(fit, "epochs")
         if count is None or node_lookup.argument_value(fit, "steps_per_epoch") is not None:
             continue
-        if (
-            flow in chains_behind(source, given, fit)
-            and (setting_origins.literal_int(source, count) or 0) >= MIN_PASSES
-        ):
+        if flow in chains_behind(source, data, fit) and (setting_origins.literal_int(source, count) or 0) >= MIN_PASSES:
             return True
     for loop in call_index.nodes_of_kind(source, ast.For):
         if (
@@ -214,7 +213,7 @@ def _looped_functions(source: Source, function: ast.expr) -> list[ast.expr]:
 
 def _called_names(source: Source, start: ast.AST, depth: int) -> list[tuple[str, str]]:
     """The last and the full name of each callee of ``start``, in functions of other files too."""
-    parts = source.called(start)
+    parts = source.reachable_functions(start)
     found = [
         (node_lookup.called_name(n), scope_names.resolved_name(source, n.func))
         for one in parts

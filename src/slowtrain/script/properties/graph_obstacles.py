@@ -76,14 +76,14 @@ class _GraphCheck:
         self.own |= {n.id for n in stored if isinstance(n.ctx, ast.Store)}
         self.block(statements, tensors, scope_names.bound_names(list(statements)))
 
-    def block(self, statements: Iterable[ast.stmt], tensors: set[str], made: set[str]) -> None:
+    def block(self, statements: Iterable[ast.stmt], tensors: set[str], new_names: set[str]) -> None:
         """Checks statements. ``del tape`` of a local name does not matter to a graph."""
         for one in statements:
             gone = one.targets if isinstance(one, ast.Delete) else []
             if not gone or not all(isinstance(n, ast.Name) and n.id in self.own for n in gone):
-                self.statement(one, tensors, made)
+                self.statement(one, tensors, new_names)
 
-    def statement(self, one: ast.stmt, tensors: set[str], made: set[str]) -> None:
+    def statement(self, one: ast.stmt, tensors: set[str], new_names: set[str]) -> None:
         if isinstance(one, (ast.Global, ast.Nonlocal, ast.Try, ast.While, ast.Delete, ast.ClassDef, ast.Raise)):
             raise GraphObstacle(f"line {one.lineno}: {type(one).__name__.lower()}")
         if isinstance(one, (*FUNCTION_NODES, ast.AsyncFor, ast.AsyncWith, ast.Assert, ast.Import, ast.ImportFrom)):
@@ -91,32 +91,32 @@ class _GraphCheck:
         if isinstance(one, (ast.Pass, ast.Break, ast.Continue)):
             return
         if isinstance(one, ast.If):
-            self.test(one.test, tensors, made)
+            self.test(one.test, tensors, new_names)
             for each in (*one.body, *one.orelse):
-                self.statement(each, tensors, made)
+                self.statement(each, tensors, new_names)
         elif isinstance(one, ast.For):
-            self.loop(one, tensors, made)
+            self.loop(one, tensors, new_names)
         elif isinstance(one, ast.With):
             for item in one.items:
                 name = node_lookup.called_name(item.context_expr) if isinstance(item.context_expr, ast.Call) else ""
                 if name not in ("GradientTape", "name_scope", "device", "stop_recording"):
                     raise GraphObstacle(f"line {one.lineno}: with {name}")
-            self.block(one.body, tensors, made)
+            self.block(one.body, tensors, new_names)
         else:
-            self.simple(one, tensors, made)
+            self.simple(one, tensors, new_names)
 
-    def loop(self, one: ast.For, tensors: set[str], made: set[str]) -> None:
-        self.expression(one.iter, tensors, made)
-        if self.tensor(one.iter, tensors) and not self.listed(one.iter):
+    def loop(self, one: ast.For, tensors: set[str], new_names: set[str]) -> None:
+        self.expression(one.iter, tensors, new_names)
+        if self.tensor(one.iter, tensors) and not self.is_python_iterable(one.iter):
             raise GraphObstacle(f"line {one.lineno}: a loop over a tensor")
         if one.orelse:
             raise GraphObstacle(f"line {one.lineno}: for with else")
         if self.tensor(one.iter, tensors):
             tensors |= scope_names.bound_names(one.target)
         for each in one.body:
-            self.statement(each, tensors, made)
+            self.statement(each, tensors, new_names)
 
-    def simple(self, one: ast.stmt, tensors: set[str], made: set[str]) -> None:
+    def simple(self, one: ast.stmt, tensors: set[str], new_names: set[str]) -> None:
         targets = getattr(one, "targets", None) or ([one.target] if hasattr(one, "target") else [])
         for target in targets:
             if any(isinstance(n, (ast.Attribute, ast.Subscript)) for n in syntax_tree.walk(target)):
@@ -124,21 +124,21 @@ class _GraphCheck:
         value = getattr(one, "value", None)
         if value is None:
             return
-        self.expression(value, tensors, made)
+        self.expression(value, tensors, new_names)
         names = {n for target in targets for n in scope_names.bound_names(target)}
-        if self.listed(value):
+        if self.is_python_iterable(value):
             self.lists |= names
         if self.tensor(value, tensors) or (isinstance(one, ast.AugAssign) and names & tensors):
             tensors |= names
 
-    def test(self, node: ast.expr, tensors: set[str], made: set[str]) -> None:
-        self.expression(node, tensors, made)
+    def test(self, node: ast.expr, tensors: set[str], new_names: set[str]) -> None:
+        self.expression(node, tensors, new_names)
         if isinstance(node, ast.Compare) and all(isinstance(o, (ast.Is, ast.IsNot)) for o in node.ops):
             return
         if self.tensor(node, tensors):
             raise GraphObstacle(f"line {node.lineno}: a branch on a tensor's value")
 
-    def expression(self, node: ast.expr, tensors: set[str], made: set[str]) -> None:
+    def expression(self, node: ast.expr, tensors: set[str], new_names: set[str]) -> None:
         for n in syntax_tree.walk(node):
             if isinstance(n, (ast.Yield, ast.YieldFrom, ast.Await, ast.JoinedStr, ast.NamedExpr)):
                 raise GraphObstacle(f"line {n.lineno}: {type(n).__name__.lower()}")
@@ -148,25 +148,29 @@ class _GraphCheck:
                 )
                 if any(self.tensor(p, tensors) for p in parts):
                     raise GraphObstacle(f"line {n.lineno}: a choice by a tensor's value")
-            if isinstance(n, ast.comprehension) and self.tensor(n.iter, tensors) and not self.listed(n.iter):
+            if (
+                isinstance(n, ast.comprehension)
+                and self.tensor(n.iter, tensors)
+                and not self.is_python_iterable(n.iter)
+            ):
                 raise GraphObstacle("a comprehension over a tensor")
             if isinstance(n, ast.Subscript) and isinstance(n.value, ast.Attribute) and _literal_index(n.slice) != 0:
                 self.known.add(n.value)  # sizes other than the batch's are known while tracing
-            if not self.fixed and n not in self.known and self.shaped(n, tensors):
+            if not self.fixed and n not in self.known and self.is_shape_query(n, tensors):
                 raise GraphObstacle("a shape that is not known while tracing")
             if isinstance(n, ast.Call):
-                self.call(n, tensors, made)
+                self.call(n, tensors, new_names)
 
-    def shaped(self, node: ast.AST, tensors: set[str]) -> bool:
+    def is_shape_query(self, node: ast.AST, tensors: set[str]) -> bool:
         """Whether ``node`` queries a tensor's shape or length."""
         if isinstance(node, ast.Call) and node_lookup.called_name(node) == "len" and node.args:
             return self.tensor(node.args[0], tensors)
         return isinstance(node, ast.Attribute) and node.attr == "shape" and self.tensor(node.value, tensors)
 
-    def call(self, call: ast.Call, tensors: set[str], made: set[str]) -> None:
+    def call(self, call: ast.Call, tensors: set[str], new_names: set[str]) -> None:
         name, whole = node_lookup.called_name(call), scope_names.resolved_name(self.source, call.func)
-        given = [*call.args, *(k.value for k in call.keywords)]
-        touched = any(self.tensor(a, tensors) for a in given)
+        arguments = [*call.args, *(k.value for k in call.keywords)]
+        touched = any(self.tensor(a, tensors) for a in arguments)
         once = name in READBACK_CALLS or name in KERAS_LOOP_METHODS or whole.startswith(RUN_ONCE_PREFIXES)
         if once and not whole.startswith(("tensorflow.print", "tensorflow.math")):
             raise GraphObstacle(f"line {call.lineno}: {name}()")
@@ -175,7 +179,11 @@ class _GraphCheck:
         if whole.startswith(("numpy.", "math.", "scipy.", "cv2.", "sklearn.")) and touched:
             raise GraphObstacle(f"line {call.lineno}: {whole} of a tensor")
         owner = call.func.value if isinstance(call.func, ast.Attribute) else None
-        if name in MUTATING_METHODS and owner is not None and not (isinstance(owner, ast.Name) and owner.id in made):
+        if (
+            name in MUTATING_METHODS
+            and owner is not None
+            and not (isinstance(owner, ast.Name) and owner.id in new_names)
+        ):
             raise GraphObstacle(f"line {call.lineno}: .{name}() of something outside")
         framework = whole.startswith(("tensorflow.", "keras."))
         if framework and any(part in f"{whole.partition('.')[2]}." for part in VARIABLE_MAKERS):
@@ -196,20 +204,23 @@ class _GraphCheck:
         if not is_graph_function(self.source, target):
             self.all(target.body, tensor_parameters(target))
 
-    def listed(self, node: ast.AST) -> bool:
+    def is_python_iterable(self, node: ast.AST) -> bool:
         """Whether an iteration over it is Python's own, as over a list of tensors."""
-        if isinstance(node, (ast.List, ast.Tuple, ast.ListComp)):
-            return True
-        if isinstance(node, ast.Attribute):
-            return node.attr in LIST_ATTRIBUTES
-        if isinstance(node, ast.Name):
-            return node.id in self.lists
-        if isinstance(node, ast.Call):
-            name = node_lookup.called_name(node)
-            if name in ("zip", "enumerate", "reversed", "list"):
-                return bool(node.args) and all(self.listed(a) for a in node.args)
-            return name in ("gradient", "range", "get_weights", "items", "values", "keys")
-        return isinstance(node, ast.BinOp) and self.listed(node.left) and self.listed(node.right)
+        match node:
+            case ast.List() | ast.Tuple() | ast.ListComp():
+                return True
+            case ast.Attribute(attr=name):
+                return name in LIST_ATTRIBUTES
+            case ast.Name(id=name):
+                return name in self.lists
+            case ast.Call(args=args):
+                called = node_lookup.called_name(node)
+                if called in ("zip", "enumerate", "reversed", "list"):
+                    return bool(args) and all(map(self.is_python_iterable, args))
+                return called in ("gradient", "range", "get_weights", "items", "values", "keys")
+            case ast.BinOp(left=left, right=right):
+                return self.is_python_iterable(left) and self.is_python_iterable(right)
+        return False
 
     def tensor(self, node: ast.AST, tensors: set[str]) -> bool:
         """Whether the expression's value depends on a tensor's value."""

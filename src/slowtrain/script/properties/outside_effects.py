@@ -118,10 +118,10 @@ def unredirected_actions(source: Source) -> Iterator[tuple[int, str]]:
     seen: set[str] = set()
     for node in sorted((n for n in syntax_tree.walk(source.tree) if isinstance(n, ast.Call)), key=lambda n: n.lineno):
         dotted = _dotted_callee(node.func, known) or _builtin_name(source, node)
-        said = _call_effect(node, dotted, known)
+        effect = _call_effect(node, dotted, known)
         module = next((m for m in MODULE_EFFECTS if f"{dotted}.".startswith(f"{m}.")), "")
-        if said:
-            yield node.lineno, said
+        if effect:
+            yield node.lineno, effect
         elif module and module not in seen and not any(dotted.startswith(one) for one in HARMLESS_PREFIXES):
             seen.add(module)
             yield node.lineno, f"{module} {MODULE_EFFECTS[module]}"
@@ -140,10 +140,10 @@ def _call_effect(node: ast.Call, dotted: str, known: Mapping[str, str]) -> str:
     here = {root} if root else {one.partition(".")[0] for one in known.values()}
     if says and (not packages or packages & here):
         return f"{last}: {says}"
-    for given in node.keywords:
-        package, says = EFFECT_KEYWORDS.get(given.arg or "", ("", ""))
-        if says and package == root and not (isinstance(given.value, ast.Constant) and given.value.value is None):
-            return f"{last}({given.arg}=…) {says}"
+    for keyword in node.keywords:
+        package, says = EFFECT_KEYWORDS.get(keyword.arg or "", ("", ""))
+        if says and package == root and not (isinstance(keyword.value, ast.Constant) and keyword.value.value is None):
+            return f"{last}({keyword.arg}=…) {says}"
     return ""
 
 

@@ -52,7 +52,9 @@ def may_vary_by_call(source: Source, function: ast.AST) -> bool:
             pass
         case _:
             return True
-    return any(has_varying_result(source, n) for n in source.called(start)) or _reads_variable(source, start)
+    return any(has_varying_result(source, n) for n in source.reachable_functions(start)) or _reads_variable(
+        source, start
+    )
 
 
 def _is_tensorflow_attribute(source: Source, node: ast.AST) -> bool:
@@ -60,18 +62,18 @@ def _is_tensorflow_attribute(source: Source, node: ast.AST) -> bool:
 
 
 def _layer_may_vary(source: Source, name: ast.Name) -> bool:
-    """Whether what a name of the module holds may: a layer, or a function of another library."""
+    """Whether the object behind a name of the module may vary: a layer, or a function of another library."""
     stored = scope_names.binding_statements(source, name.id, source.tree)
-    made = [n.value for n in stored if isinstance(n, ast.Assign)]
-    return len(made) != 1 or not isinstance(made[0], ast.Call) or may_vary_by_call(source, made[0])
+    values = [n.value for n in stored if isinstance(n, ast.Assign)]
+    return len(values) != 1 or not isinstance(values[0], ast.Call) or may_vary_by_call(source, values[0])
 
 
-def _call_method(source: Source, made: ast.Call) -> ast.AST | None:
-    """The ``__call__`` of the object that ``made`` constructs, for a class of this file: ``Frontend(cfg)``."""
+def _call_method(source: Source, call: ast.Call) -> ast.AST | None:
+    """The ``__call__`` of the object that ``call`` constructs, for a class of this file: ``Frontend(cfg)``."""
     kind = next(
-        (n for n in source.tree.body if isinstance(n, ast.ClassDef) and n.name == node_lookup.called_name(made)), None
+        (n for n in source.tree.body if isinstance(n, ast.ClassDef) and n.name == node_lookup.called_name(call)), None
     )
-    return class_members.own_method(kind, "__call__") if kind is not None and isinstance(made.func, ast.Name) else None
+    return class_members.own_method(kind, "__call__") if kind is not None and isinstance(call.func, ast.Name) else None
 
 
 def _is_frozen_model(source: Source, call: ast.Call) -> bool:
@@ -87,7 +89,7 @@ def _is_frozen_model(source: Source, call: ast.Call) -> bool:
 
 
 def _imported_may_vary(found: project_files.ImportedFunction, depth: int = 3) -> bool:
-    parts = found.source.called(found.function)
+    parts = found.source.reachable_functions(found.function)
     return any(has_varying_result(found.source, n, depth) for n in parts) or _reads_variable(
         found.source, found.function
     )
@@ -104,9 +106,9 @@ def has_varying_result(source: Source, function: ast.AST, depth: int = 3) -> boo
 
 def _reads_variable(source: Source, start: ast.AST) -> bool:
     """Whether it reads a variable of TensorFlow, which training may change."""
-    reached = source.called(start)
+    reached = source.reachable_functions(start)
     names = {n for f in reached for n in scope_names.read_names(f)}
-    held = {n.attr for f in reached for n in syntax_tree.walk(f) if isinstance(n, ast.Attribute)}
+    attributes = {n.attr for f in reached for n in syntax_tree.walk(f) if isinstance(n, ast.Attribute)}
     for node in call_index.nodes_of_kind(source, ast.Assign):
         if not isinstance(node, ast.Assign) or not isinstance(node.value, ast.Call):
             continue
@@ -115,7 +117,7 @@ def _reads_variable(source: Source, start: ast.AST) -> bool:
             scope_names.resolved_name(source, node.value.func) in VARIABLE_CLASSES
             or node_lookup.called_name(node.value) == "add_weight"
         )
-        if variable and (names & scope_names.bound_names(node) or held & stored):
+        if variable and (names & scope_names.bound_names(node) or attributes & stored):
             return True
     return False
 
@@ -149,25 +151,25 @@ def _is_fixed_layer(source: Source, name: str) -> bool:
     """Whether ``name`` is a deterministic layer of Keras, or a class of this file."""
     if any(isinstance(n, ast.ClassDef) and n.name == name for n in source.tree.body):
         return True
-    made = [n.value for n in scope_names.binding_statements(source, name, source.tree) if isinstance(n, ast.Assign)]
-    return len(made) == 1 and isinstance(made[0], ast.Call) and node_lookup.called_name(made[0]) in FIXED_LAYERS
+    values = [n.value for n in scope_names.binding_statements(source, name, source.tree) if isinstance(n, ast.Assign)]
+    return len(values) == 1 and isinstance(values[0], ast.Call) and node_lookup.called_name(values[0]) in FIXED_LAYERS
 
 
 def _is_foreign(source: Source, name: str) -> bool:
     """Whether a module-level name holds an object of a class that is not in this file, and no data."""
-    made = [n.value for n in scope_names.binding_statements(source, name, source.tree) if isinstance(n, ast.Assign)]
+    values = [n.value for n in scope_names.binding_statements(source, name, source.tree) if isinstance(n, ast.Assign)]
     return any(
         isinstance(v, ast.Call) and not _is_fixed_layer(source, scope_names.dotted_name(v.func))
         and not scope_names.resolved_name(source, v.func).startswith(DETERMINISTIC_LIBRARIES)
         and scope_names.dotted_name(v.func) not in DETERMINISTIC_BUILTINS
-        for v in made
+        for v in values
     )  # fmt: skip
 
 
 def draws_or_mutates(source: Source, function: ast.AST) -> bool:
     """Whether it draws random numbers, reads a clock, or changes something that outlives the call."""
     own = _seeded_generators(function)
-    known, drawn = {id(n) for _, made in own for n in syntax_tree.walk(made.func)}, {name for name, _ in own}
+    known, drawn = {id(n) for _, call in own for n in syntax_tree.walk(call.func)}, {name for name, _ in own}
     layers = _random_names(source) - drawn
     for node in syntax_tree.walk(function):
         if id(node) in known or (isinstance(node, ast.Attribute) and scope_names.dotted_name(node.value) in drawn):
@@ -192,18 +194,18 @@ def _seeded_generators(function: ast.AST) -> list[tuple[str, ast.Call]]:
     """Generators that the function creates from a constant seed, so that they draw the same numbers again."""
     found = []
     for node in syntax_tree.walk(function):
-        made = node.value if isinstance(node, ast.Assign) and len(node.targets) == 1 else None
+        call = node.value if isinstance(node, ast.Assign) and len(node.targets) == 1 else None
         if (
-            not isinstance(made, ast.Call)
-            or node_lookup.called_name(made) not in GENERATOR_MAKERS
-            or not made.args
-            or made.keywords
+            not isinstance(call, ast.Call)
+            or node_lookup.called_name(call) not in GENERATOR_MAKERS
+            or not call.args
+            or call.keywords
         ):
             continue
-        given = [n for a in made.args for n in syntax_tree.walk(a)]
-        unknown = any(isinstance(n, ast.Call) or (isinstance(n, ast.Constant) and n.value is None) for n in given)
+        parts = [n for a in call.args for n in syntax_tree.walk(a)]
+        unknown = any(isinstance(n, ast.Call) or (isinstance(n, ast.Constant) and n.value is None) for n in parts)
         if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name) and not unknown:
-            found.append((node.targets[0].id, made))
+            found.append((node.targets[0].id, call))
     return found
 
 
@@ -238,7 +240,7 @@ def may_run_in_parallel(source: Source, function: ast.expr, near: ast.AST) -> bo
         if found is None:
             return True  # a layer, or a function of TensorFlow or another library
         source, start = found.source, found.function
-    for inner in source.called(start):
+    for inner in source.reachable_functions(start):
         for node in syntax_tree.walk(inner):
             name = node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
             if name in STATEFUL_METHODS or name in PYTHON_OPS:

@@ -46,18 +46,18 @@ def replace_node(source: Source, node: PlacedNode, text: str) -> Edit:
     if isinstance(node, ast.stmt):
         return replace_statements(source, node, node, text)
     several = isinstance(node, ast.expr) and node.lineno != node.end_lineno
-    kept = _lost_comments(source, node_start(node), node_end(node), text) if several else []
-    return Edit(source.file, node_start(node), node_end(node), _with_comments(source, node, text, kept))
+    comments = _lost_comments(source, node_start(node), node_end(node), text) if several else []
+    return Edit(source.file, node_start(node), node_end(node), _with_comments(source, node, text, comments))
 
 
-def _with_comments(source: Source, node: PlacedNode, text: str, kept: Sequence[str]) -> str:
+def _with_comments(source: Source, node: PlacedNode, text: str, comments: Sequence[str]) -> str:
     """``text`` of an expression with comments before its last bracket, or in parentheses of its own."""
-    if not kept:
+    if not comments:
         return text
     row = _line_text(source, node_end(node)[0])
     indent = row[: len(row) - len(row.lstrip())]
     opened, closing = (text[:-1], text[-1]) if text[-1:] in (")", "]", "}") else (f"({text}", ")")
-    first, *others = kept
+    first, *others = comments
     return "\n".join([f"{opened}  {first}", *(f"{indent}{one}" for one in others), f"{indent}{closing}"])
 
 
@@ -67,8 +67,8 @@ def replace_statements(source: Source, first: ast.stmt, last: ast.stmt, text: st
     Comments that ``text`` contains are not repeated, nor those in ``moved``, text that goes elsewhere.
     """
     indent = _line_text(source, first.lineno)[: first.col_offset]
-    kept = [] if indent.strip() else _lost_comments(source, node_start(first), node_end(last), text + moved)
-    return Edit(source.file, node_start(first), node_end(last), "".join(f"{one}\n{indent}" for one in kept) + text)
+    comments = [] if indent.strip() else _lost_comments(source, node_start(first), node_end(last), text + moved)
+    return Edit(source.file, node_start(first), node_end(last), "".join(f"{one}\n{indent}" for one in comments) + text)
 
 
 def node_text(source: Source, node: PlacedNode) -> str:
@@ -85,9 +85,9 @@ def append_to_chain(source: Source, node: ast.expr, text: str) -> list[Edit]:
 
 def set_keyword(source: Source, call: ast.Call, name: str, value: str) -> Edit:
     """``call`` with the keyword ``name`` set to ``value``: changed, or added at the end."""
-    for given in call.keywords:
-        if given.arg == name:
-            return replace_node(source, given.value, value)
+    for keyword in call.keywords:
+        if keyword.arg == name:
+            return replace_node(source, keyword.value, value)
     last = _last_argument(call)
     if last is None:  # before the closing parenthesis of an empty call
         line, column = node_end(call)
@@ -97,24 +97,24 @@ def set_keyword(source: Source, call: ast.Call, name: str, value: str) -> Edit:
 
 def remove_keyword(source: Source, call: ast.Call, name: str) -> list[Edit]:
     """``call`` without the keyword ``name`` and its comma."""
-    given = next((k for k in call.keywords if k.arg == name), None)
-    if given is None:
+    keyword = next((k for k in call.keywords if k.arg == name), None)
+    if keyword is None:
         return []
     others: list[PlacedNode] = sorted([*call.args, *call.keywords], key=node_start)
-    at = others.index(given)
+    at = others.index(keyword)
     if at:
         return [
             Edit(
                 source.file,
-                _end_with_parentheses(source, others[at - 1], node_start(given)),
-                _end_with_parentheses(source, given, node_end(call)),
+                _end_with_parentheses(source, others[at - 1], node_start(keyword)),
+                _end_with_parentheses(source, keyword, node_end(call)),
                 "",
             )
         ]
     if len(others) > 1:
-        return [Edit(source.file, node_start(given), _start_with_parentheses(source, given, others[1]), "")]
+        return [Edit(source.file, node_start(keyword), _start_with_parentheses(source, keyword, others[1]), "")]
     line, column = node_end(call)
-    return [Edit(source.file, node_start(given), (line, column - 1), "")]
+    return [Edit(source.file, node_start(keyword), (line, column - 1), "")]
 
 
 def insert_before(source: Source, statement: ast.stmt, lines: str) -> Edit:
@@ -149,8 +149,8 @@ def remove_statement(source: Source, statement: ast.stmt, moved: str = "") -> Ed
     line, _ = node_end(statement)
     first = min([statement, *getattr(statement, "decorator_list", [])], key=node_start)
     indent = _line_text(source, statement.lineno)[: statement.col_offset]
-    kept = _lost_comments(source, (first.lineno, 0), (line, len(_line_text(source, line).encode())), moved)
-    return Edit(source.file, (first.lineno, 0), (line + 1, 0), "".join(f"{indent}{one}\n" for one in kept))
+    comments = _lost_comments(source, (first.lineno, 0), (line, len(_line_text(source, line).encode())), moved)
+    return Edit(source.file, (first.lineno, 0), (line + 1, 0), "".join(f"{indent}{one}\n" for one in comments))
 
 
 def indentation_unit(source: Source) -> str:
@@ -278,18 +278,18 @@ def _line_text(source: Source, number: int) -> str:
     return rows[number - 1].rstrip("\r") if 0 < number <= len(rows) else ""
 
 
-def _lost_comments(source: Source, start: tuple[int, int], end: tuple[int, int], said: str) -> list[str]:
-    """The comments between two places that are not in ``said``, except those addressed to a tool."""
+def _lost_comments(source: Source, start: tuple[int, int], end: tuple[int, int], new_text: str) -> list[str]:
+    """The comments between two places that are not in ``new_text``, except those addressed to a tool."""
     if not any("#" in _line_text(source, number) for number in range(start[0], end[0] + 1)):
         return []
     tokens = [t.string for t in _tokens_between(source, start, end) if t.type == tokenize.COMMENT]
     found = [one.encode("latin-1").decode().rstrip() for one in tokens]
-    return [one for one in found if one not in said and not TOOL_COMMENT.match(one)]
+    return [one for one in found if one not in new_text and not TOOL_COMMENT.match(one)]
 
 
 def _last_argument(call: ast.Call) -> PlacedNode | None:
-    given: list[PlacedNode] = [*call.args, *call.keywords]
-    return max(given, key=node_end, default=None)
+    arguments: list[PlacedNode] = [*call.args, *call.keywords]
+    return max(arguments, key=node_end, default=None)
 
 
 def _end_with_parentheses(source: Source, node: PlacedNode, limit: tuple[int, int]) -> tuple[int, int]:

@@ -40,16 +40,16 @@ def cache_recent(
     """
 
     def keeping(function: Callable[_P, _T]) -> Callable[_P, _T]:
-        made: deque[_T] = deque(maxlen=most)
+        results: deque[_T] = deque(maxlen=most)
 
-        def making(*args: _P.args, **given: _P.kwargs) -> _T:
-            made.append(function(*args, **given))
-            return made[-1]
+        def making(*args: _P.args, **keywords: _P.kwargs) -> _T:
+            results.append(function(*args, **keywords))
+            return results[-1]
 
         def end() -> None:
             cached.cache_clear()
-            while made and ended is not None:
-                ended(made.pop())
+            while results and ended is not None:
+                ended(results.pop())
 
         cached = functools.lru_cache(maxsize=most)(making if ended is not None else function)
         _CACHE_CLEARERS.append(end)
@@ -107,7 +107,7 @@ class Source:
         return parse_tree(self.text)
 
     @property
-    def parsed(self) -> bool:
+    def is_parsed(self) -> bool:
         """Whether the tree exists already."""
         return "tree" in vars(self)
 
@@ -133,7 +133,7 @@ class Source:
         ]
         return max(found, key=lambda n: n.lineno) if found else None
 
-    def called(self, node: ast.AST, depth: int = 5) -> list[ast.AST]:
+    def reachable_functions(self, node: ast.AST, depth: int = 5) -> list[ast.AST]:
         """``node`` and the functions of this file that it calls by name, directly or through ``depth`` calls."""
         by_name = _functions_by_name(self)
         found, todo = [node], [(node, 0)]
@@ -149,7 +149,7 @@ class Source:
     def random_at(self, line: int) -> bool:
         """Whether the function around ``line``, or one that it calls, draws at random."""
         function = self.function_at(line)
-        return function is not None and any(RANDOM_CALLS & set(names_in(n)) for n in self.called(function))
+        return function is not None and any(RANDOM_CALLS & set(names_in(n)) for n in self.reachable_functions(function))
 
     @functools.cached_property
     def loops(self) -> list[ast.For | ast.While]:
@@ -180,10 +180,10 @@ def _functions_by_name(source: Source) -> dict[str, ast.AST]:
             wrapped.append(node)
     for node in wrapped:
         call = node.value
-        made = found.get(_last_name(call.args[0])) if isinstance(call, ast.Call) else None
-        if made is not None and isinstance(call, ast.Call) and _last_name(call.func) == "function":
+        function = found.get(_last_name(call.args[0])) if isinstance(call, ast.Call) else None
+        if function is not None and isinstance(call, ast.Call) and _last_name(call.func) == "function":
             for target in node.targets:
-                found.setdefault(_last_name(target), made)
+                found.setdefault(_last_name(target), function)
     return found
 
 

@@ -64,7 +64,7 @@ def unfused_layers(source: Source) -> Iterator[tuple[ast.Call, str]]:
                     yield event.node, f"with {name}={known!r} a GPU runs this layer as a loop of small ops"
                     break
         elif event.name == "keras.layers.RNN":
-            cells = {one.name for a in event.given.args[:1] for one in a.inside(1) if one.kind == "keras"}
+            cells = {one.name for a in event.given.args[:1] for one in a.nested_values(1) if one.kind == "keras"}
             if cells and cells <= set(CELL_LAYERS):
                 ready = " and ".join(sorted(CELL_LAYERS[c] for c in cells))
                 yield event.node, f"RNN runs its cell as a loop of small ops; the {ready} layer is one op on a GPU"

@@ -136,7 +136,9 @@ def _has_no_other_use(source: Source, statement: ast.Assign, target: ast.expr, l
         return len(rest) == len(makers) == 1 and makers[0].name == "__init__" and isinstance(rest[0].ctx, ast.Store)
     scope = scope_names.enclosing_scope(source, statement)
     name = scope_names.dotted_name(target)
-    if isinstance(scope, ast.Module) and any(name in scope_names.read_names(f) for f in source.called(source.tree)[1:]):
+    if isinstance(scope, ast.Module) and any(
+        name in scope_names.read_names(f) for f in source.reachable_functions(source.tree)[1:]
+    ):
         return False
     rest_names = [
         n for n in syntax_tree.walk(scope) if isinstance(n, ast.Name) and n.id == name and id(n) not in allowed

@@ -96,7 +96,7 @@ def _loop_parts(source: Source, loop: ast.For | ast.While) -> LoopParts | None:
 def makes_model(source: Source, call: ast.Call) -> bool:
     """Whether the call returns a model with known shapes, which has weights at once."""
     made = _making_function(source, call)
-    nodes = [call] if made is None else source.called(made)
+    nodes = [call] if made is None else source.reachable_functions(made)
     calls = [n for one in nodes for n in syntax_tree.walk(one) if isinstance(n, ast.Call)]
     models = [n for n in calls if node_lookup.called_name(n) in MODEL_CLASSES]
     shaped = any(
@@ -159,7 +159,7 @@ def _name_or_attribute(node: ast.AST) -> str:
 
 def _names_read(source: Source, one: ast.stmt) -> set[str]:
     """Names that the statement and the functions that it calls read."""
-    return {name for node in source.called(one) for name in scope_names.read_names(node)}
+    return {name for node in source.reachable_functions(one) for name in scope_names.read_names(node)}
 
 
 def _is_compiled(source: Source, model: ast.Assign) -> bool:

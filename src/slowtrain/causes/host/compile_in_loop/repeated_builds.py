@@ -115,7 +115,7 @@ def _loop_dependent_names(source: Source, loop: ast.For | ast.While, made: ast.s
             if one is made:
                 continue
             value = one.iter if isinstance(one, ast.For) else getattr(one, "value", None)
-            parts = source.called(value) if value is not None else [one]
+            parts = source.reachable_functions(value) if value is not None else [one]
             read = {
                 n for p in parts if not isinstance(p, FUNCTION_NODES) or p is value for n in scope_names.read_names(p)
             }

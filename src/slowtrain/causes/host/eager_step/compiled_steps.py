@@ -139,7 +139,7 @@ def body_without_docstring(body: Sequence[ast.stmt]) -> list[ast.stmt]:
 
 def _applies_gradient(source: Source, statements: Sequence[ast.stmt]) -> bool:
     """Whether the statements apply the gradient, themselves or in functions of the file that they call."""
-    every = [f for one in statements for f in source.called(one)]
+    every = [f for one in statements for f in source.reachable_functions(one)]
     calls = (n for one in every for n in syntax_tree.walk(one) if isinstance(n, ast.Call))
     return any(node_lookup.called_name(c) in UPDATE_CALLS for c in calls)
 

@@ -162,7 +162,7 @@ def _loop_turns(source: Source, loop: step_code.ElementLoop, depth: int = 3) -> 
         own, body = queries.loop_turns(source, made.generators[0]), [made.elt]
     else:
         own, body = queries.loop_turns(source, loop) or _filled_rows(source, loop), list(loop.body)
-    parts = [p for one in body for p in source.called(one)[: depth + 1]]
+    parts = [p for one in body for p in source.reachable_functions(one)[: depth + 1]]
     inner = syntax_tree.nodes_inside(parts, ast.For)
     outer = [n for n in inner if not any(n is not o and n in syntax_tree.walk(o) for o in inner)]
     factors = [_loop_turns(source, n, depth - 1) for n in outer] if depth else []
@@ -242,7 +242,7 @@ def _fills_elements(source: Source, loop: step_code.ElementLoop) -> bool:
     element names.
     """
     if isinstance(loop, ast.Call) and isinstance(loop.args[0], (ast.ListComp, ast.GeneratorExp)):
-        made = (n for part in source.called(loop.args[0].elt)[1:] for n in syntax_tree.walk(part))
+        made = (n for part in source.reachable_functions(loop.args[0].elt)[1:] for n in syntax_tree.walk(part))
         return any(isinstance(n, ast.For) and _filled_rows(source, n) is not None for n in made)
     if isinstance(loop, ast.For) and scatter_loops.is_scatter_loop(source, loop):
         return True

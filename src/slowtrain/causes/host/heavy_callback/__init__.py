@@ -254,7 +254,7 @@ def _called_function_names(trace: Trace, own: Place, name: Name) -> set[str]:
     """The name of the hook, and the names of the functions of its file that it calls."""
     text = recorded_source(trace, own.file)
     hook = text.function_at(own.line) if text is not None else None
-    called = text.called(hook) if text is not None and hook is not None else []
+    called = text.reachable_functions(hook) if text is not None and hook is not None else []
     return {name.text.rpartition(".")[2], *(str(getattr(one, "name", "")) for one in called)}
 
 

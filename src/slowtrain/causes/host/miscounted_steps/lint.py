@@ -122,7 +122,7 @@ def _is_repeated_dataset(source: Source, repeat: ast.Call, data: ast.expr | None
     if not isinstance(data, ast.Call):
         return False
     flow = dataset_chains.upstream_chain(source, data)
-    if not flow.known and not DATASET_OPERATIONS & set(flow.names):
+    if not flow.is_known and not DATASET_OPERATIONS & set(flow.names):
         return False
     made = _repeating_function(source, repeat, data)
     return not _is_left_out(source, repeat, *made) if made is not None else repeat in flow.calls
@@ -153,7 +153,9 @@ def _counts_dataset_rows(source: Source, event: Event, steps: Value, data: Value
     """Whether the number of steps is the length of the source of the data set."""
     if not data.stages or data.stages[0].name != "from_tensor_slices" or data.data.get("rows") is not None:
         return False
-    cut = [one for given in data.stages[0].given.every for one in given.inside(2) if one.kind in ("array", "list")]
+    cut = [
+        one for given in data.stages[0].given.every for one in given.nested_values(2) if one.kind in ("array", "list")
+    ]
     written = node_lookup.argument_value(event.node, "steps_per_epoch") if isinstance(event.node, ast.Call) else None
     counted = [one.given.get("", 0) for one in file_events(source) if one.name == "len" and one.result is steps]
     if isinstance(written, ast.Subscript) and ast.unparse(written).endswith(".shape[0]"):

@@ -147,7 +147,7 @@ def _given_arguments(event: Event, call: ast.Call, function: ast.FunctionDef) ->
 
 def _varying_part(value: Value, loops: set[int]) -> tuple[str | None, Value]:
     """Return how a value varies by iteration, as in ``retraces.Changing``, and the part that varies."""
-    for one in value.inside():
+    for one in value.nested_values():
         if one.kind == "number" and one.name not in ("bool", "few") and one.varies & loops:
             return (one.name or "number") if one is value else "object" if value.kind == "object" else "held", one
         if one.kind == "text" and one.name == "counted" and one.varies & loops and value.kind != "object":

@@ -115,7 +115,7 @@ def tiny_maps(source: Source) -> Iterator[Spot]:
         if not several or any("cache" in f.names or not whole_pipelines.is_element_wise(f, call) for f in several):
             continue
         flow = several[0]
-        between = {node_lookup.called_name(c) for c in flow.before(call)[1:]}
+        between = {node_lookup.called_name(c) for c in flow.calls_before(call)[1:]}
         element, function = _element_description(source, flow), whole_pipelines.mapped_function(source, call)
         if element is None or function is None or not between <= PASSING_OPERATIONS:
             continue

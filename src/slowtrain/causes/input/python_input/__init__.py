@@ -116,10 +116,10 @@ def _loop_work(trace: Trace) -> PythonWork | None:
     hand = handmade_input(trace)
     if hand is None or hand.ms < input_feed.MIN_WAIT_SHARE * trace.step_ms or hand.waiting > MAX_WAITING_SHARE:
         return None
-    if not hand.interpreted and (input_follows_model(trace) or only_converts(trace, hand)):
+    if not hand.is_interpreted and (input_follows_model(trace) or only_converts(trace, hand)):
         return None
     feeding = hand.feeding
-    if hand.interpreted:
+    if hand.is_interpreted:
         kind, left_share = "loop", MIN_LOOP_SHARE
     elif feeding.random and not feeding.data:
         kind, left_share = "drawn", MIN_LOOP_SHARE

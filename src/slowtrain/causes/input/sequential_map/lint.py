@@ -33,7 +33,7 @@ def sequential_calls(source: Source) -> Iterator[Spot]:
         if work is None or work.python:  # Python holds the interpreter's lock: threads would wait for each other
             continue
         chains = dataset_chains.chains_through(source, call)
-        if any(not chain.known or "cache" in (*chain.begun, *chain.names) for chain in chains):
+        if any(not chain.is_known or "cache" in (*chain.begun, *chain.names) for chain in chains):
             continue
         effect = Effect.EQUIVALENT if repeatable_functions.may_vary_by_call(source, call.args[0]) else Effect.EXACT
         limit = node_lookup.argument_value(call, "num_parallel_calls", 1)
@@ -53,7 +53,7 @@ def _element_maps(source: Source) -> Iterable[ast.Call]:
         chain = dataset_chains.upstream_chain(source, call)
         if whole_pipelines.BATCHING_OPERATIONS & set(chain.names) and "unbatch" not in chain.names:
             continue  # a map of whole batches makes the next one while the step runs
-        if chain.known and (element_sizes.max_elements(source, chain) or MIN_ELEMENTS) >= MIN_ELEMENTS:
+        if chain.is_known and (element_sizes.max_elements(source, chain) or MIN_ELEMENTS) >= MIN_ELEMENTS:
             yield call
 
 

@@ -138,7 +138,7 @@ def early_caches(source: Source) -> Iterator[Spot]:
     """Find caches that are followed by the same long work in every epoch."""
     for flow in whole_pipelines.pipelines_of(source) if call_index.index_of(source).called("cache") else ():
         caches = [c for c in flow.calls if node_lookup.called_name(c) == "cache"]
-        for call in flow.after(caches[-1]) if caches else ():
+        for call in flow.calls_after(caches[-1]) if caches else ():
             name = node_lookup.called_name(call)
             if name not in LATER_OPERATIONS or (name == "map" and not _is_repeatable_map(source, call)):
                 break
@@ -159,7 +159,7 @@ def _early_cache(source: Source, flow: DatasetChain, cache: ast.Call, call: ast.
     function = whole_pipelines.mapped_function(source, call)
     reached = whole_pipelines.reached_statements(source, function) if function is not None else []
     inner = [node_lookup.called_name(c) for c in whole_pipelines.calls_in(reached)]
-    first, *passing = [node_lookup.called_name(c) for c in flow.before(cache)]
+    first, *passing = [node_lookup.called_name(c) for c in flow.calls_before(cache)]
     count, numbers = element_sizes.element_count(source, flow), element_sizes.max_mapped_numbers(source, call)
     size = count * numbers * NUMBER_BYTES if count and numbers else None
     does = next((name for name in inner if name.startswith(whole_pipelines.READING_PREFIXES)), None)

@@ -111,7 +111,7 @@ def _rebuilt_cache_of(iteration: _Iteration, given: ast.expr, place: ast.AST) ->
     if not kept or kept[-1].args or kept[-1].keywords or {"repeat", "take"} & set(names) or flow is None:
         return None  # a cache in a file is read by the next pass
     made, iteration = _creation_in_iteration(iteration, given, place, kept[-1])
-    before = flow.before(kept[-1])
+    before = flow.calls_before(kept[-1])
     does = next((w.says for c in before if (w := _work_of_map(source, c)) is not None), None)
     if made is None or does is None or any(_may_differ(iteration, c) for c in before):
         return None

@@ -46,7 +46,9 @@ def find_small_file_maps(source: Source) -> Iterator[SmallFileMap]:
             continue
         flow = several[0]
         sizes = [
-            _file_bytes(source, one, flow) for one in (call, *flow.after(call)) if node_lookup.called_name(one) == "map"
+            _file_bytes(source, one, flow)
+            for one in (call, *flow.calls_after(call))
+            if node_lookup.called_name(one) == "map"
         ]
         known = [s for s in sizes if s is not None]
         if known and known[0] <= MAX_FILE_BYTES:
@@ -69,7 +71,7 @@ def _file_bytes(source: Source, call: ast.Call, flow: dataset_chains.DatasetChai
     """Bytes of one file, as in ``tf.reshape(tf.io.decode_raw(raw, tf.uint8), (-1, 24, 24))``; no axis of a batch."""
     batches = [
         node_lookup.argument_value(c, "batch_size", 0)
-        for c in flow.before(call)
+        for c in flow.calls_before(call)
         if node_lookup.called_name(c) == "batch"
     ]
     batch = queries.int_at(source, batches[0]) if batches else None

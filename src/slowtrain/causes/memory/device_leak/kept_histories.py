@@ -20,7 +20,8 @@ def find_kept_histories(source: Source) -> Iterator[tuple[ast.stmt, int | None]]
     if not fits or _uses_model_of_object(source):
         return
     every = [
-        (owner, given, list(interpreter.value_at(source, given).inside())) for owner, given in _stored_values(source)
+        (owner, given, list(interpreter.value_at(source, given).nested_values()))
+        for owner, given in _stored_values(source)
     ]
     kept_histories = {id(one.node) for _, _, value in every for one in value if one.kind in ("keras", "object")}
     for owner, given, value in every:

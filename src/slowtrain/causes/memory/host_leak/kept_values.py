@@ -78,7 +78,9 @@ def find_reached_appends(source: Source) -> Iterator[KeptPlace]:
             continue
         loop = step_loops.step_loop_of(source, event)
         given = event.given.get("", 0)
-        wide = any(one.kind in ("tensor", "array") and one.shape and 1 not in one.shape for one in given.inside(2))
+        wide = any(
+            one.kind in ("tensor", "array") and one.shape and 1 not in one.shape for one in given.nested_values(2)
+        )
         func = event.node.func if isinstance(event.node, ast.Call) else None
         owner = func.value if isinstance(func, ast.Attribute) else None
         if loop is None or not wide or event.node in seen:
@@ -99,7 +101,7 @@ def find_reached_appends(source: Source) -> Iterator[KeptPlace]:
 def _total_bytes(event: Event) -> int:
     """Bytes of all that the list gets, by the sizes and iterations that the text shows."""
     iterations = prod(loop.turns or 1 for loop in event.regular_loops(1))
-    parts = (one for one in event.given.get("", 0).inside(2) if one.kind in ("tensor", "array") and one.shape)
+    parts = (one for one in event.given.get("", 0).nested_values(2) if one.kind in ("tensor", "array") and one.shape)
     return iterations * sum(
         prod(n or 1 for n in one.shape or ()) * shape_rules.DTYPE_BYTES.get(one.dtype, 1) for one in parts
     )

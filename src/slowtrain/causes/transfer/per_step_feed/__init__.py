@@ -204,7 +204,7 @@ def _making_ms(trace: Trace, lines: host_work.LoopLines) -> float:
     # What grows from step to step belongs to drift/growing-step.
     python = trace.mean(Category.PYTHON) - step_growth.category_growth_ms(trace, Category.PYTHON)
     made = 0.0 if by_element else max(python, 0.0) * part * (1 - waiting)
-    if hand is not None and not hand.interpreted and only_converts(trace, hand):
+    if hand is not None and not hand.is_interpreted and only_converts(trace, hand):
         made = max(made, hand.ms * (1 - waiting))
     return made
 

@@ -55,7 +55,7 @@ def _generator_loops(source: Source, line: int) -> list[ast.For]:
     found = []
     for node in syntax_tree.walk(source.tree):
         if isinstance(node, ast.For) and _iterated_generator(source, node) is not None:
-            reached = holder is not None and holder in source.called(node.iter)
+            reached = holder is not None and holder in source.reachable_functions(node.iter)
             if reached or (holds_line(node, line) and not _has_inner_loop_at(node, line)):
                 found.append(node)
     return found
@@ -70,13 +70,13 @@ def _has_inner_loop_at(loop: ast.For, line: int) -> bool:
 
 def _iterated_generator(source: Source, loop: ast.For) -> tuple[ast.FunctionDef, ast.Call] | None:
     """Return the generator function that ``loop`` iterates over, and its call."""
-    given = loop.iter
-    if not isinstance(given, ast.Call) or not isinstance(given.func, ast.Name):
+    call = loop.iter
+    if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name):
         return None
-    function = node_lookup.function_named(source, given.func.id, loop)
+    function = node_lookup.function_named(source, call.func.id, loop)
     if function is None or not any(isinstance(n, ast.Yield) for n in scope_names.nodes_in_scope(function.body)):
         return None
-    return function, given
+    return function, call
 
 
 def _prefetch_generator(source: Source, loop: ast.For) -> list[Edit]:
@@ -84,7 +84,7 @@ def _prefetch_generator(source: Source, loop: ast.For) -> list[Edit]:
     if (
         found is None
         or not takes_training_step(source, loop.body)
-        or not _is_independent(source, source.called(found[0]), loop.body, loop)
+        or not _is_independent(source, source.reachable_functions(found[0]), loop.body, loop)
     ):
         return []
     function, call = found
@@ -98,46 +98,50 @@ def _prefetch_generator(source: Source, loop: ast.For) -> list[Edit]:
 
 def _prefetch_assignments(source: Source, loop: ast.For, line: int) -> list[Edit]:
     """Move the assignments at the start of ``loop`` into a generator that a thread runs ahead."""
-    made: list[ast.stmt] = []
+    statements: list[ast.stmt] = []
     for statement in loop.body:
         if not isinstance(statement, ast.Assign) or not all(
             isinstance(t, (ast.Name, ast.Tuple)) for t in statement.targets
         ):
             break
-        made.append(statement)
-    made = made[: _input_statement_count(source, made)]
-    rest = loop.body[len(made) :]
-    reached = [f for s in made for f in source.called(s)]
+        statements.append(statement)
+    statements = statements[: _input_statement_count(source, statements)]
+    rest = loop.body[len(statements) :]
+    reached = [f for s in statements for f in source.reachable_functions(s)]
     if (
-        not any(isinstance(n, ast.Call) for s in made for n in syntax_tree.walk(s))
+        not any(isinstance(n, ast.Call) for s in statements for n in syntax_tree.walk(s))
         or loop.orelse
         or not any(holds_line(f, line) for f in reached)
         or not takes_training_step(source, rest)
     ):
         return []
-    if isinstance(node_lookup.enclosing_node(source, loop, ast.ClassDef), ast.ClassDef) or not _can_move(source, made):
+    in_class = isinstance(node_lookup.enclosing_node(source, loop, ast.ClassDef), ast.ClassDef)
+    if in_class or not _can_move(source, statements):
         return []
     if not all(
-        _is_plain_target(t) for s in made if isinstance(s, ast.Assign) for t in s.targets
+        _is_plain_target(t) for s in statements if isinstance(s, ast.Assign) for t in s.targets
     ) or not _is_plain_target(loop.target):
         return []
-    if _reads_previous_iteration(made, loop) or not _is_independent(source, [*reached, loop.iter], rest, loop):
+    if _reads_previous_iteration(statements, loop) or not _is_independent(source, [*reached, loop.iter], rest, loop):
         return []
-    return _extract_generator(source, loop, made)
+    return _extract_generator(source, loop, statements)
 
 
-def _extract_generator(source: Source, loop: ast.For, made: list[ast.stmt]) -> list[Edit]:
+def _extract_generator(source: Source, loop: ast.For, statements: list[ast.stmt]) -> list[Edit]:
     name, also = _prefetch_helper(source, _module_statement(source, loop))
     own = moved_statements.free_name(source, "batches")
     names = list(
         dict.fromkeys(
-            [*_target_names(loop.target), *(n for s in made if isinstance(s, ast.Assign) for n in _assigned_names(s))]
+            [
+                *_target_names(loop.target),
+                *(n for s in statements if isinstance(s, ast.Assign) for n in _assigned_names(s)),
+            ]
         )
     )
     rows = source.text.splitlines()
     body = [
-        rows[n - 1].removeprefix(" " * made[0].col_offset)
-        for n in range(made[0].lineno, (made[-1].end_lineno or 0) + 1)
+        rows[n - 1].removeprefix(" " * statements[0].col_offset)
+        for n in range(statements[0].lineno, (statements[-1].end_lineno or 0) + 1)
     ]
     unit = edits.indentation_unit(source)
     head = f"for {edits.node_text(source, loop.target)} in {edits.node_text(source, loop.iter)}:"
@@ -159,39 +163,41 @@ def _extract_generator(source: Source, loop: ast.For, made: list[ast.stmt]) -> l
             edits.node_end(loop.iter),
             f"{', '.join(names)} in {name}({own}())",
         ),
-        Edit(source.file, (made[0].lineno, 0), ((made[-1].end_lineno or 0) + 1, 0), ""),
+        Edit(source.file, (statements[0].lineno, 0), ((statements[-1].end_lineno or 0) + 1, 0), ""),
     ]
 
 
-def _input_statement_count(source: Source, made: list[ast.stmt]) -> int:
+def _input_statement_count(source: Source, statements: list[ast.stmt]) -> int:
     """Return the number of assignments before the one that takes the training step."""
-    return next((at for at, statement in enumerate(made) if takes_training_step(source, [statement])), len(made))
+    return next(
+        (at for at, statement in enumerate(statements) if takes_training_step(source, [statement])), len(statements)
+    )
 
 
 def takes_training_step(source: Source, statements: Sequence[ast.stmt]) -> bool:
     """Whether ``statements``, or functions that they call, take a training step."""
-    for node in (n for s in statements for f in source.called(s) for n in syntax_tree.walk(f)):
+    for node in (n for s in statements for f in source.reachable_functions(s) for n in syntax_tree.walk(f)):
         name = node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
         if name in STEP_NAMES or "train_step" in name:
             return True
     return False
 
 
-def _reads_previous_iteration(made: list[ast.stmt], loop: ast.For) -> bool:
+def _reads_previous_iteration(statements: list[ast.stmt], loop: ast.For) -> bool:
     """Whether the statements read a name with the value that they bound in the previous iteration."""
     bound = scope_names.bound_names(loop.target)
-    later = {n for s in made for n in scope_names.bound_names(s)}
-    for statement in made:
+    later = {n for s in statements for n in scope_names.bound_names(s)}
+    for statement in statements:
         if (scope_names.read_names(statement) & later) - bound:
             return True
         bound |= scope_names.bound_names(statement)
     return bool(later & scope_names.read_names(loop.iter))
 
 
-def _can_move(source: Source, made: list[ast.stmt]) -> bool:
+def _can_move(source: Source, statements: list[ast.stmt]) -> bool:
     """Whether the lines of the statements can move with another indentation."""
-    own = moved_statements.own_their_lines(source, made)
-    return own and not moved_statements.edits_cross_strings(made) and "\t" not in source.text
+    own = moved_statements.own_their_lines(source, statements)
+    return own and not moved_statements.edits_cross_strings(statements) and "\t" not in source.text
 
 
 def _is_plain_target(target: ast.expr) -> bool:
@@ -223,7 +229,7 @@ def _module_statement(source: Source, node: ast.AST) -> ast.stmt:
 
 def _is_independent(source: Source, making: Sequence[ast.AST], rest: Sequence[ast.stmt], loop: ast.For) -> bool:
     """Whether the code that makes a batch shares no changing state and no random draws with the rest of the loop."""
-    using = [f for s in rest for f in source.called(s)]
+    using = [f for s in rest for f in source.reachable_functions(s)]
     if any(isinstance(n, (ast.Global, ast.Nonlocal)) for f in making for n in syntax_tree.walk(f)):
         return False
     draws = any(repeatable_functions.draws_or_mutates(source, f) for f in making)
@@ -268,14 +274,16 @@ def _may_be_kept_elsewhere(source: Source, name: str, making: Sequence[ast.AST])
     for node in syntax_tree.walk(source.tree):
         if not isinstance(node, ast.Call) or id(node) in inside:
             continue
-        given = [a for a in (*node.args, *(k.value for k in node.keywords)) if isinstance(a, ast.Name) and a.id == name]
+        arguments = [
+            a for a in (*node.args, *(k.value for k in node.keywords)) if isinstance(a, ast.Name) and a.id == name
+        ]
         plain = scope_names.resolved_name(source, node.func).startswith(repeatable_functions.DETERMINISTIC_LIBRARIES)
         if (
-            given
+            arguments
             and not plain
             and scope_names.dotted_name(node.func) not in repeatable_functions.DETERMINISTIC_BUILTINS
         ):
-            return hoisted_conversions.table_kind(source, given[0]) is None
+            return hoisted_conversions.table_kind(source, arguments[0]) is None
     return False
 
 
@@ -299,7 +307,7 @@ def _set_workers(source: Source, line: int, *, draws: bool) -> list[Edit]:
     getting = class_members.own_method(owner, "__getitem__") if owner is not None else None
     if owner is None or getting is None or getting.decorator_list or _sets_workers(source):
         return []
-    reached = source.called(getting)
+    reached = source.reachable_functions(getting)
     if any(repeatable_functions.draws_or_mutates(source, f) for f in reached) is not draws or not all(
         _is_thread_safe(source, f) for f in reached
     ):
@@ -314,7 +322,7 @@ def _sets_workers(source: Source) -> bool:
 
 def _reaches_line(source: Source, owner: ast.ClassDef, line: int) -> bool:
     getting = class_members.own_method(owner, "__getitem__")
-    reached = source.called(getting) if getting is not None else []
+    reached = source.reachable_functions(getting) if getting is not None else []
     return any(getattr(f, "lineno", 0) <= line <= (getattr(f, "end_lineno", 0) or 0) for f in reached)
 
 

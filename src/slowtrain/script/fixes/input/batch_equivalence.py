@@ -57,10 +57,10 @@ def changes_for_batches(
 
 
 def _mapped_function(source: Source, call: ast.Call) -> Function:
-    given = call.args[0] if call.args else None
-    if isinstance(given, ast.Lambda):
-        return given
-    found = node_lookup.function_named(source, given.id, call) if isinstance(given, ast.Name) else None
+    function = call.args[0] if call.args else None
+    if isinstance(function, ast.Lambda):
+        return function
+    found = node_lookup.function_named(source, function.id, call) if isinstance(function, ast.Name) else None
     if found is None or isinstance(node_lookup.parents_of(source).get(found), ast.ClassDef):
         raise NotProvenError("not a function of this file")
     if {scope_names.dotted_name(d) for d in found.decorator_list} - {"tf.function"}:
@@ -76,10 +76,10 @@ def _is_only_mapped(source: Source, function: Function) -> bool:
 
 
 def _element_values(function: Function, ranks: Sequence[int | None]) -> list[Value]:
-    given, names = function.args, scope_names.parameter_names(function)
-    if given.kwonlyargs or given.kwarg or given.posonlyargs or given.defaults or (given.vararg and given.args):
+    args, names = function.args, scope_names.parameter_names(function)
+    if args.kwonlyargs or args.kwarg or args.posonlyargs or args.defaults or (args.vararg and args.args):
         raise NotProvenError("its parameters")
-    if given.vararg:
+    if args.vararg:
         return [StructureValue(tuple(ElementValue(r) for r in ranks))]
     if len(ranks) > len(names) and len(set(ranks)) == 1:  # dictionaries or tuples whose parts have equal ranks
         return [ElementValue(ranks[0], ("parameter", n), group=True) for n in range(len(names))]
@@ -114,8 +114,8 @@ class _FunctionReader:
         self.found, self.source = found, found.source
         self.known: dict[str, Value] = {}
 
-    def read_function(self, function: Function, given: Sequence[Value]) -> Value | None:
-        self.known.update(zip(scope_names.parameter_names(function), given, strict=True))
+    def read_function(self, function: Function, arguments: Sequence[Value]) -> Value | None:
+        self.known.update(zip(scope_names.parameter_names(function), arguments, strict=True))
         if isinstance(function, ast.Lambda):
             return self.read_expression(function.body)
         for statement in function.body:
@@ -250,11 +250,11 @@ class _FunctionReader:
             return StructureValue(each=element_of_rank(node, first.rank, -1))
         if plain in REDUCTION_FUNCTIONS:
             _require_axis_from_end(node, 1)
-            kept = node_lookup.argument_value(node, "keepdims")
-            if kept is not None and not isinstance(kept, ast.Constant):
+            keep_axes = node_lookup.argument_value(node, "keepdims")
+            if keep_axes is not None and not isinstance(keep_axes, ast.Constant):
                 raise NotProvenError("keepdims")
             self.found.lowered = True
-            return element_of_rank(node, first.rank, 0 if kept is not None and kept.value else -1)
+            return element_of_rank(node, first.rank, 0 if keep_axes is not None and keep_axes.value else -1)
         raise NotProvenError(f"line {node.lineno}: {plain}")
 
     def join_tensors(self, node: ast.Call, plain: str, group: Value | None) -> Value:
@@ -290,13 +290,13 @@ class _FunctionReader:
             case ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr="pop"), args=[ast.Constant(value=key)]):
                 return self.pop_part(name, key)
             case ast.Call(func=ast.Attribute(value=owner, attr="values"), args=[]):
-                held = self.read_expression(owner)
-                if isinstance(held, StructureValue) and held.keys:
-                    return StructureValue(held.parts)
+                value = self.read_expression(owner)
+                if isinstance(value, StructureValue) and value.keys:
+                    return StructureValue(value.parts)
             case ast.Call(func=ast.Name(id="list" | "tuple"), args=[given]):
-                held = self.read_expression(given)
-                if isinstance(held, StructureValue) and not held.keys:
-                    return held
+                value = self.read_expression(given)
+                if isinstance(value, StructureValue) and not value.keys:
+                    return value
             case ast.Call(
                 func=ast.Name(id="dict"), args=[ast.Call(func=ast.Name(id="zip"), args=[ast.Name() as names, given])]
             ):
@@ -310,13 +310,13 @@ class _FunctionReader:
                 return self.apply_layer(_layer_class(self.source, name), self.read_expression(given))
         raise NotProvenError(f"line {node.lineno}")
 
-    def apply_layer(self, layer: str, given: Value) -> Value:
-        if layer not in BATCH_SAFE_LAYERS or not isinstance(given, ElementValue):
+    def apply_layer(self, layer: str, value: Value) -> Value:
+        if layer not in BATCH_SAFE_LAYERS or not isinstance(value, ElementValue):
             raise NotProvenError("a layer")
-        if layer != "Rescaling" and given.rank != 3:
+        if layer != "Rescaling" and value.rank != 3:
             raise NotProvenError("not one picture")
         self.found.random |= layer.startswith("Random")
-        return given
+        return value
 
     def pop_part(self, name: str, key: object) -> Value:
         group = self.known.get(name)
@@ -334,11 +334,11 @@ def _require_axis_from_end(call: ast.Call, position: int) -> None:
         raise NotProvenError("an axis from the front")
 
 
-def _named_parts(names: Sequence[object], held: Value) -> Value:
+def _named_parts(names: Sequence[object], value: Value) -> Value:
     """Return the parts of ``dict(zip(names, parts))``."""
-    if not isinstance(held, StructureValue) or held.keys:
+    if not isinstance(value, StructureValue) or value.keys:
         raise NotProvenError("a dictionary")
-    parts = held.parts if held.each is None else (held.each,) * len(names)
+    parts = value.parts if value.each is None else (value.each,) * len(names)
     if len(parts) != len(names):
         raise NotProvenError("a dictionary")
     return StructureValue(parts, tuple(names))
@@ -367,13 +367,13 @@ def _module_value(source: Source, name: str) -> ast.expr | None:
 
 def _constant_value(source: Source, name: ast.Name) -> Value:
     """Return the value of a global name: a number if the file assigns one."""
-    made = _module_value(source, name.id)
-    number = made is not None and all(isinstance(n, NUMBER_EXPRESSIONS) for n in syntax_tree.walk(made))
+    value = _module_value(source, name.id)
+    number = value is not None and all(isinstance(n, NUMBER_EXPRESSIONS) for n in syntax_tree.walk(value))
     return ConstantValue(0 if number else None)
 
 
 def _layer_class(source: Source, name: str) -> str:
     """Return the class of the Keras layer that a global name holds; "" for another value."""
-    made = _module_value(source, name)
-    whole = scope_names.resolved_name(source, made.func) if isinstance(made, ast.Call) else ""
+    layer = _module_value(source, name)
+    whole = scope_names.resolved_name(source, layer.func) if isinstance(layer, ast.Call) else ""
     return whole.rpartition(".")[2] if ".layers." in f".{whole}" else ""

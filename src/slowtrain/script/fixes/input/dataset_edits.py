@@ -72,10 +72,10 @@ def parallelise_map(source: Source, line: int, function_line: int | None = None)
         return []
     text, also = autotune_reference(source)
     for call in found:
-        given = node_lookup.argument_value(call, "num_parallel_calls", 1)
+        argument = node_lookup.argument_value(call, "num_parallel_calls", 1)
         also.append(
             edits.set_keyword(source, call, "num_parallel_calls", text)
-            if given is None else edits.replace_node(source, given, text)
+            if argument is None else edits.replace_node(source, argument, text)
         )  # fmt: skip
     return also
 
@@ -162,10 +162,10 @@ def add_cache(
     several = dataset_chains.chains_through(source, call)
     if not several or any(_is_cached_after(f, call) or not f.whole for f in several):
         return [], False
-    if all("take" in (node_lookup.called_name(c) for c in f.after(call)) for f in several):
+    if all("take" in (node_lookup.called_name(c) for c in f.calls_after(call)) for f in several):
         return [], False  # TensorFlow discards a cache that is not filled completely
     flow = several[0]
-    before = flow.before(call)
+    before = flow.calls_before(call)
     names_before = [node_lookup.called_name(c) for c in before]
     if not before and not _has_fixed_order(source, call):
         return [], False
@@ -194,8 +194,8 @@ def add_cache(
 
 def add_disk_cache(source: Source, line: int, function_line: int | None = None) -> tuple[list[Edit], bool]:
     """As :func:`cached`, with files in a temporary folder that is removed when the script ends."""
-    made, same = add_cache(source, line, function_line)
-    keeping = [e for e in made if "cache()" in e.text]
+    cache_edits, same = add_cache(source, line, function_line)
+    keeping = [e for e in cache_edits if "cache()" in e.text]
     if len(keeping) != 1 or keeping[0].text.count("cache()") != 1:
         return [], False
     module, also = edits.ensure_import(source, "tempfile", "tempfile")
@@ -203,19 +203,19 @@ def add_disk_cache(source: Source, line: int, function_line: int | None = None) 
     if folder in source.text:
         return [], False
     at = next(s for s in source.tree.body if edits.node_start(s) <= keeping[0].start <= edits.node_end(s))
-    held = edits.insert_before(source, at, f'{folder} = {module}.TemporaryDirectory(dir=".")')
+    folder_edit = edits.insert_before(source, at, f'{folder} = {module}.TemporaryDirectory(dir=".")')
     path = f'cache({module}.mkdtemp(dir={folder}.name) + "/cache")'
-    return [*also, held, *(replace(e, text=e.text.replace("cache()", path)) for e in made)], same
+    return [*also, folder_edit, *(replace(e, text=e.text.replace("cache()", path)) for e in cache_edits)], same
 
 
 def _is_cached_after(flow: dataset_chains.DatasetChain, call: ast.Call) -> bool:
     """Whether a cache after ``call`` keeps its output already."""
-    return any(node_lookup.called_name(c) == "cache" for c in flow.after(call))
+    return any(node_lookup.called_name(c) == "cache" for c in flow.calls_after(call))
 
 
 def _last_repeatable_operation(source: Source, flow: dataset_chains.DatasetChain, call: ast.Call) -> ast.Call:
     """Return the last operation after ``call`` before which nothing is random, repeated or reordered."""
-    for after in flow.after(call):
+    for after in flow.calls_after(call):
         name = node_lookup.called_name(after)
         fixed = name == "batch" or (
             name in CALLING_OPERATIONS
@@ -240,7 +240,7 @@ def shuffle_before_map(source: Source, line: int) -> list[Edit]:
         return []
     flow = dataset_chains.upstream_chain(source, found[0])
     run = [found[0]]
-    for call in reversed(flow.before(found[0])):
+    for call in reversed(flow.calls_before(found[0])):
         if node_lookup.called_name(call) not in COMMUTING_OPERATIONS:
             break
         run.insert(0, call)
@@ -272,7 +272,7 @@ def batch_before_map(
     if not ranks and not set(several[0].names[: several[0].calls.index(found[0])]) <= UNIFORM_SHAPE_OPERATIONS:
         return [], False
     run, changes, random = [found[0]], [], False
-    for call in several[0].after(found[0]):
+    for call in several[0].calls_after(found[0]):
         run.append(call)
         if node_lookup.called_name(call) == "batch":
             break
@@ -295,7 +295,7 @@ def batch_before_map(
     return [*chain_edits.replace_operations(source, run, texts), *(c for c in changes if c not in inside)], random
 
 
-# -- what the text tells
+# -- what the text says
 
 
 def _has_fixed_order(source: Source, maker: ast.Call) -> bool:
@@ -316,9 +316,9 @@ def _is_built_once(source: Source, call: ast.Call, several: Sequence[dataset_cha
 
 def is_sequential_map(source: Source, call: ast.Call) -> bool:
     """Whether a ``map`` runs one call at a time, because its number of parallel calls is missing, 1 or None."""
-    given = node_lookup.argument_value(call, "num_parallel_calls", 1)
-    none = isinstance(given, ast.Constant) and given.value is None
-    return given is None or none or queries.int_at(source, given) == 1
+    argument = node_lookup.argument_value(call, "num_parallel_calls", 1)
+    none = isinstance(argument, ast.Constant) and argument.value is None
+    return argument is None or none or queries.int_at(source, argument) == 1
 
 
 def has_starred_arguments(call: ast.Call) -> bool:
@@ -336,14 +336,14 @@ def _disables_autotune(source: Source) -> bool:
 
 def read_files_in_parallel(source: Source, line: int) -> tuple[list[Edit], bool]:
     """Let the record reader at ``line`` read several files at once. Return whether records keep their order."""
-    if made := parallelise_interleave(source, line):
-        return made, True
+    if found := parallelise_interleave(source, line):
+        return found, True
     reader = node_lookup.single_call(source, line, "TFRecordDataset")
     names = node_lookup.argument_value(reader, "filenames", 0) if reader is not None else None
     if reader is None or names is None or not dataset_chains.makes_dataset(source, reader):
         return [], False
-    given = node_lookup.argument_value(reader, "num_parallel_reads", 3)
-    if given is not None or has_starred_arguments(reader) or not _names_several_files(source, names):
+    argument = node_lookup.argument_value(reader, "num_parallel_reads", 3)
+    if argument is not None or has_starred_arguments(reader) or not _names_several_files(source, names):
         return [], False
     text, also = autotune_reference(source)
     return [*also, edits.set_keyword(source, reader, "num_parallel_reads", text)], False
@@ -351,11 +351,11 @@ def read_files_in_parallel(source: Source, line: int) -> tuple[list[Edit], bool]
 
 def open_files_in_parallel(source: Source, line: int) -> list[Edit]:
     """Let ``interleave`` at ``line`` open several files at once, if the elements keep their order."""
-    made, same = read_files_in_parallel(source, line)
+    found, same = read_files_in_parallel(source, line)
     inside = [c for c in node_lookup.calls_at_line(source, line, "interleave") if dataset_chains.is_operation(c)]
     sure = same and len(inside) == 1 and inside[0].args and "deterministic" not in source.text
     alike = sure and not repeatable_functions.may_vary_by_call(source, inside[0].args[0])
-    return made if alike and repeatable_functions.may_run_in_parallel(source, inside[0].args[0], inside[0]) else []
+    return found if alike and repeatable_functions.may_run_in_parallel(source, inside[0].args[0], inside[0]) else []
 
 
 def is_shuffled_later(source: Source, line: int) -> bool:

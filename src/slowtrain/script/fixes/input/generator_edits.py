@@ -66,7 +66,7 @@ def is_repeatable_generator(source: Source, generator: ast.expr, near: ast.AST) 
     start = node_lookup.function_named(source, generator.id, near) if isinstance(generator, ast.Name) else None
     if start is None or repeatable_functions.may_vary_by_call(source, start):
         return False
-    bodies = source.called(start)
+    bodies = source.reachable_functions(start)
     for node in (n for b in bodies for n in syntax_tree.walk(b)):
         if isinstance(node, ast.While) and isinstance(node.test, ast.Constant):
             return False
@@ -92,8 +92,8 @@ def later_changes(source: Source, names: set[str], near: ast.AST) -> Iterator[as
             if base_name(node) in names:
                 yield node
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in MUTATING_METHODS:
-            given = {base_name(a) for a in node.args} if node.func.attr == "shuffle" else set()
-            if base_name(node.func.value) in names or given & names:
+            shuffled = {base_name(a) for a in node.args} if node.func.attr == "shuffle" else set()
+            if base_name(node.func.value) in names or shuffled & names:
                 yield node
         elif isinstance(node, ast.Call) and arrays_filled_by(node) & names:
             yield node
@@ -122,7 +122,7 @@ def remember_batches(source: Source, line: int) -> list[Edit]:
     owner = (holding or classes)[0]
     methods = {n.name: n for n in owner.body if isinstance(n, ast.FunctionDef)}
     getting = methods.get("__getitem__")
-    reached = source.called(getting) if getting is not None else []
+    reached = source.reachable_functions(getting) if getting is not None else []
     inside = any(f.lineno <= line <= (f.end_lineno or f.lineno) for f in reached if isinstance(f, ast.FunctionDef))
     if getting is None or not inside or getting.decorator_list or not _is_immutable_sequence(source, owner, methods):
         return []
@@ -147,21 +147,21 @@ def _is_immutable_sequence(source: Source, owner: ast.ClassDef, methods: dict[st
         return False
     if any(isinstance(n, ast.Name) and n.id == "dataclass" for d in owner.decorator_list for n in syntax_tree.walk(d)):
         return False
-    kept: set[str] = set()
+    attributes: set[str] = set()
     for name, method in methods.items():
         for node in syntax_tree.walk(method):
             stored = isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load)
             if stored and isinstance(node, ast.Attribute) and name != "__init__":
                 return False
             if isinstance(node, ast.Attribute) and scope_names.dotted_name(node).startswith("self."):
-                kept.add(node.attr)
+                attributes.add(node.attr)
             call = node.func if isinstance(node, ast.Call) else None
             changes = isinstance(call, ast.Attribute) and call.attr in MUTATING_METHODS and name != "__init__"
             if changes and isinstance(call, ast.Attribute) and base_name(call.value) == "self":
                 return False
     inside = set(syntax_tree.walk(owner))
     for node in syntax_tree.walk(source.tree):
-        outside = isinstance(node, ast.Attribute) and node not in inside and node.attr in kept
+        outside = isinstance(node, ast.Attribute) and node not in inside and node.attr in attributes
         if outside and isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load):
             return False
         if isinstance(node, ast.keyword) and node.arg == "use_multiprocessing":
@@ -196,8 +196,8 @@ def _has_known_shapes(spec: ast.expr) -> bool:
 
 def _is_known_tensor(spec: ast.expr) -> bool:
     """Whether it is ``TensorSpec((3, N), …)``, without a dimension that is None."""
-    made = isinstance(spec, ast.Call) and node_lookup.called_name(spec) == "TensorSpec"
-    shape = node_lookup.argument_value(spec, "shape", 0) if made and isinstance(spec, ast.Call) else None
+    is_tensor = isinstance(spec, ast.Call) and node_lookup.called_name(spec) == "TensorSpec"
+    shape = node_lookup.argument_value(spec, "shape", 0) if is_tensor and isinstance(spec, ast.Call) else None
     return isinstance(shape, (ast.Tuple, ast.List)) and not any(
         isinstance(d, ast.Starred) or (isinstance(d, ast.Constant) and not isinstance(d.value, int)) for d in shape.elts
     )
@@ -264,15 +264,15 @@ def yield_batches(source: Source, line: int) -> list[Edit]:
     if not has_known_shapes(source, spec, call) or not isinstance(top, ast.stmt):
         return []
     several = dataset_chains.chains_through(source, call)
-    after = several[0].after(call) if len(several) == 1 else ()
+    after = several[0].calls_after(call) if len(several) == 1 else ()
     size, drop, gone = _batch_after(source, call, after[0]) if after else ("", "", [])
-    given = [
+    arguments = [
         edits.node_text(source, generator),
         edits.node_text(source, spec),
         size or str(CHUNK_SAMPLES),
         *([drop] if drop else []),
     ]
-    made = f"{HELPER_NAME}({', '.join(given)})" + ("" if size else ".unbatch()")
+    call_text = f"{HELPER_NAME}({', '.join(arguments)})" + ("" if size else ".unbatch()")
     names, more = {}, []
     for module, usual in (("tensorflow", "tf"), ("numpy", "np"), ("itertools", "itertools")):
         names[usual], also = edits.ensure_import(source, module, usual)
@@ -280,7 +280,7 @@ def yield_batches(source: Source, line: int) -> list[Edit]:
     return [
         *more,
         edits.insert_before(source, top, HELPER_CODE.format(name=HELPER_NAME, **names)),
-        edits.replace_node(source, call, made),
+        edits.replace_node(source, call, call_text),
         *gone,
     ]
 

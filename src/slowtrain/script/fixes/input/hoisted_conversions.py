@@ -90,10 +90,10 @@ def _is_open_hdf5_file(source: Source, node: ast.expr) -> bool:
     """Whether ``node`` is an HDF5 file that is open for reading."""
     if not isinstance(node, ast.Name):
         return False
-    given = dataset_chains.last_assignment(source, node, node)
-    if not isinstance(given, ast.Call) or scope_names.resolved_name(source, given.func) != "h5py.File":
+    value = dataset_chains.last_assignment(source, node, node)
+    if not isinstance(value, ast.Call) or scope_names.resolved_name(source, value.func) != "h5py.File":
         return False
-    mode = node_lookup.argument_value(given, "mode", 1)
+    mode = node_lookup.argument_value(value, "mode", 1)
     return mode is None or (isinstance(mode, ast.Constant) and mode.value == "r")
 
 
@@ -144,7 +144,7 @@ def convert_before_loop(source: Source, line: int) -> list[Edit]:
     ``data`` must be an array, or lists that form one, and must not change while the loop runs.
     """
     found: list[Edit] = []
-    made: dict[str, str] = {}
+    names: dict[str, str] = {}
     calls = [n for n in syntax_tree.walk(source.tree) if isinstance(n, ast.Call) and n.lineno == line]
     calls = [c for c in calls if scope_names.resolved_name(source, c.func) in CONVERSION_FUNCTIONS]
     for call in calls:
@@ -160,10 +160,10 @@ def convert_before_loop(source: Source, line: int) -> list[Edit]:
         if index is None:
             return []
         whole = _whole_conversion(source, call, part)
-        name = made.get(whole) or moved_statements.free_name(source, f"{part.value.id}_tensor", taken=made.values())
-        if whole not in made:
+        name = names.get(whole) or moved_statements.free_name(source, f"{part.value.id}_tensor", taken=names.values())
+        if whole not in names:
             found.append(edits.insert_before(source, loop, f"{name} = {whole}"))
-            made[whole] = name
+            names[whole] = name
         tf, _ = edits.ensure_import(source, "tensorflow", "tf")
         rows = f"{name}[{index}]" if isinstance(part.slice, ast.Slice) else f"{tf}.gather({name}, {index})"
         found.append(edits.replace_node(source, call, rows))
@@ -183,9 +183,9 @@ def _row_index_text(source: Source, index: ast.expr) -> str | None:
 
 def _whole_conversion(source: Source, call: ast.Call, part: ast.Subscript) -> str:
     """Return the conversion of the whole data: ``tf.constant(data, dtype=...)``."""
-    given = [edits.node_text(source, part.value), *(edits.node_text(source, a) for a in call.args[1:])]
-    given += [f"{k.arg}={edits.node_text(source, k.value)}" for k in call.keywords]
-    return f"{edits.node_text(source, call.func)}({', '.join(given)})"
+    arguments = [edits.node_text(source, part.value), *(edits.node_text(source, a) for a in call.args[1:])]
+    arguments += [f"{k.arg}={edits.node_text(source, k.value)}" for k in call.keywords]
+    return f"{edits.node_text(source, call.func)}({', '.join(arguments)})"
 
 
 # -- statements that give the same in every step
@@ -241,23 +241,23 @@ def hoist_conversions(source: Source, line: int) -> list[Edit]:
     if len(around) != 1:
         return []
     found: list[Edit] = []
-    made: dict[str, str] = {}
+    names: dict[str, str] = {}
     for call in _outermost_conversions(source, around[0]):
         loop = _invariant_loop(source, call, [call])
-        kept = (
+        may_move = (
             loop is not None
             and is_pure(source, call)
             and _reads_only_data(source, call)
             and _runs_in_each_iteration(source, around[0], loop)
         )
-        if loop is None or not kept or call.lineno != call.end_lineno:
+        if loop is None or not may_move or call.lineno != call.end_lineno:
             continue
         whole = edits.node_text(source, call)
-        if whole not in made:
+        if whole not in names:
             first = next((n.id for n in syntax_tree.walk(call.args[0]) if isinstance(n, ast.Name)), "data")
-            made[whole] = moved_statements.free_name(source, f"{first}_tensor", taken=made.values())
-            found.append(edits.insert_before(source, loop, f"{made[whole]} = {whole}"))
-        found.append(edits.replace_node(source, call, made[whole]))
+            names[whole] = moved_statements.free_name(source, f"{first}_tensor", taken=names.values())
+            found.append(edits.insert_before(source, loop, f"{names[whole]} = {whole}"))
+        found.append(edits.replace_node(source, call, names[whole]))
     return found
 
 
@@ -338,7 +338,7 @@ def _invariant_loop(
     names = {n for r in reads for n in scope_names.read_names(r)} | ({data} if data else set())
     found = None
     for loop in scope_names.enclosing_loops(source, node):
-        inside = [loop, *(f for s in loop.body for f in source.called(s)[1:])]
+        inside = [loop, *(f for s in loop.body for f in source.reachable_functions(s)[1:])]
         again = scope_names.bound_names(loop.body) | header_names(loop)
         if names & again or any(
             names & scope_names.declared_outer_names(f) for f in inside if isinstance(f, FUNCTION_NODES)
@@ -360,8 +360,8 @@ def may_be_changed_by_call(source: Source, names: set[str], loop: ast.AST) -> bo
         if generator_edits.arrays_filled_by(node) & names:
             return True
         if isinstance(node.func, ast.Attribute) and node.func.attr in generator_edits.MUTATING_METHODS:
-            given = {generator_edits.base_name(a) for a in node.args}
-            if generator_edits.base_name(node.func.value) in names or (node.func.attr == "shuffle" and given & names):
+            args = {generator_edits.base_name(a) for a in node.args}
+            if generator_edits.base_name(node.func.value) in names or (node.func.attr == "shuffle" and args & names):
                 return True
         name = scope_names.resolved_name(source, node.func)
         if name.startswith(("numpy.", "tensorflow.")) or name in PURE_BUILTINS:

@@ -219,8 +219,8 @@ class _LoopTranslator:
         indices: list[ast.expr] = []
         base: ast.expr = node
         while isinstance(base, ast.Subscript):
-            given = list(base.slice.elts) if isinstance(base.slice, ast.Tuple) else [base.slice]
-            indices, base = [*given, *indices], base.value
+            outer = list(base.slice.elts) if isinstance(base.slice, ast.Tuple) else [base.slice]
+            indices, base = [*outer, *indices], base.value
         if not isinstance(base, ast.Name) or base.id in self.known or not queries.is_array(self.source, base):
             raise UntranslatableError("items of what is not known to be an array")
         token, rank = self.known_rank(base)
@@ -248,8 +248,8 @@ class _LoopTranslator:
     def known_lengths(self, base: ast.Name, number: int) -> set[str]:
         """Return texts for the length of an axis of the array, or of the array whose shape it copies."""
         scope = call_arguments.binding_function(self.source, base)
-        made = scope_names.binding_statements(self.source, base.id, scope) if scope is not None else []
-        call = made[0].value if len(made) == 1 and isinstance(made[0], ast.Assign) else None
+        bindings = scope_names.binding_statements(self.source, base.id, scope) if scope is not None else []
+        call = bindings[0].value if len(bindings) == 1 and isinstance(bindings[0], ast.Assign) else None
         like = call.args[0] if isinstance(call, ast.Call) and call.args else None
         names = [base.id]
         if isinstance(call, ast.Call) and isinstance(like, ast.Name):
@@ -331,9 +331,9 @@ class _LoopTranslator:
     def remove_empty_list(self, name: str) -> Edit:
         """Remove ``out = []`` if the list is only converted to an array afterwards."""
         uses = [n for n in self.names_outside() if n.id == name]
-        made = [node_lookup.enclosing_statement(self.source, n) for n in uses if isinstance(n.ctx, ast.Store)]
+        bindings = [node_lookup.enclosing_statement(self.source, n) for n in uses if isinstance(n.ctx, ast.Store)]
         block = scope_names.statement_block(self.source, self.node)
-        statement = made[0] if len(made) == 1 else None
+        statement = bindings[0] if len(bindings) == 1 else None
         if statement is None or ast.unparse(statement) not in (f"{name} = []", f"{name} = list()"):
             raise UntranslatableError("a list that was not empty")
         if statement not in block or block.index(statement) > block.index(self.node):

@@ -29,12 +29,12 @@ def defer_readbacks(source: Source, line: int) -> list[Edit]:
     found: list[Edit] = []
     seen: set[str] = set()
     for one in loop.body:
-        kept = _append_tensors(source, loop, one, name)
-        if kept is not None:
-            if kept[0] in seen:
+        appended = _append_tensors(source, loop, one, name)
+        if appended is not None:
+            if appended[0] in seen:
                 return []
-            seen.add(kept[0])
-            found += kept[1]
+            seen.add(appended[0])
+            found += appended[1]
     return [*found, *_report_less_often(source, loop)]
 
 
@@ -192,10 +192,10 @@ def _is_self_contained(source: Source, loop: ast.stmt, run: list[ast.stmt]) -> b
     inside = {id(n) for one in run for n in syntax_tree.walk(one)}
     if any(isinstance(n, (*CONTROL_FLOW_NODES, ast.NamedExpr)) for one in run for n in syntax_tree.walk(one)):
         return False
-    made = scope_names.bound_names(run)
+    bound = scope_names.bound_names(run)
     for one in scope_names.scope_body(scope_names.enclosing_scope(source, loop)):
         for node in syntax_tree.walk(one):
-            if isinstance(node, ast.Name) and node.id in made and id(node) not in inside:
+            if isinstance(node, ast.Name) and node.id in bound and id(node) not in inside:
                 return False
     return bool(run)
 

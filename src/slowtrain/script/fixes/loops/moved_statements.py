@@ -39,9 +39,9 @@ def statements_to_extract(source: Source, statements: Sequence[ast.stmt], at_top
     needed = [n for n in _names_in_order(scope) if n in local and n in _names_read_first(statements)]
     if not at_top:
         needed = [n for n in needed if _varies_by_iteration(source, n, scope, anchor)]
-    made = scope_names.bound_names(list(statements))
+    bound = scope_names.bound_names(list(statements))
     used = _names_read_outside(scope, statements) | set(needed)  # the next iteration needs these values
-    results = [n for n in _stored_names(statements) if n in made & used]
+    results = [n for n in _stored_names(statements) if n in bound & used]
     return ExtractedStatements(tuple(statements), anchor, tuple(needed), tuple(results))
 
 
@@ -134,8 +134,8 @@ def extract_function(source: Source, found: ExtractedStatements, name: str, deco
     top = [f"{to}{decorator}", f"{to}def {name}({', '.join(found.parameters)}):", *body, *returned]
     blank = [""] * (2 if not to else 1)
     anchor_line = min([found.anchor.lineno, *(d.lineno for d in getattr(found.anchor, "decorator_list", []))])
-    given = f"{', '.join(found.results)} = " if found.results else ""
-    call = f"{indent}{given}{name}({', '.join(found.parameters)})"
+    targets = f"{', '.join(found.results)} = " if found.results else ""
+    call = f"{indent}{targets}{name}({', '.join(found.parameters)})"
     leading = blank if rows[anchor_line - 2].strip() and anchor_line > 1 else []
     return [
         edits.insert_text(source, (anchor_line, 0), "\n".join([*leading, *top, *blank, ""])),
@@ -308,17 +308,17 @@ def assign_learning_rate(source: Source, line: int) -> list[Edit]:
 
 def _stateless_learning_rate(source: Source, call: ast.Call) -> str | None:
     """Return the learning rate of ``compile(SGD(rate), …)`` without momentum."""
-    made = node_lookup.argument_value(call, "optimizer", 0)
-    if not isinstance(made, ast.Call) or node_lookup.called_name(made) != "SGD":
+    optimizer = node_lookup.argument_value(call, "optimizer", 0)
+    if not isinstance(optimizer, ast.Call) or node_lookup.called_name(optimizer) != "SGD":
         return None
-    given = node_lookup.argument_value(made, "learning_rate", 0)
+    rate = node_lookup.argument_value(optimizer, "learning_rate", 0)
     if (
-        len(made.args) + len(made.keywords) != 1
-        or given is None
-        or any(isinstance(n, ast.Call) for n in syntax_tree.walk(given))
+        len(optimizer.args) + len(optimizer.keywords) != 1
+        or rate is None
+        or any(isinstance(n, ast.Call) for n in syntax_tree.walk(rate))
     ):
         return None
-    return edits.node_text(source, given)
+    return edits.node_text(source, rate)
 
 
 def _call_without_rate(source: Source, call: ast.Call) -> str:

@@ -73,7 +73,7 @@ def _is_docstring(one: ast.stmt) -> bool:
 
 def _steers_training(source: Source, method: ast.AST) -> bool:
     """Whether the hook, or a method that it calls, changes the model, the optimizer or the end of training."""
-    for one in source.called(method):
+    for one in source.reachable_functions(method):
         for node in syntax_tree.walk(one):
             if isinstance(node, ast.Attribute) and node.attr in STEERING_ATTRIBUTES:
                 return True
@@ -101,7 +101,7 @@ def _counts_its_calls(source: Source, kind: ast.ClassDef, method: ast.FunctionDe
 def _compares_counter(source: Source, method: ast.AST, counted: Sequence[ast.stmt]) -> bool:
     """Whether the hook compares a counter or branches on it."""
     names = {n.attr for one in counted for n in syntax_tree.walk(one) if isinstance(n, ast.Attribute)}
-    inner = [n for f in source.called(method) for n in syntax_tree.walk(f)] if names else []
+    inner = [n for f in source.reachable_functions(method) for n in syntax_tree.walk(f)] if names else []
     asks = [
         n
         for n in inner
@@ -121,11 +121,11 @@ def make_callbacks_lighter(source: Source, kind: str) -> list[Edit]:
 
 def _remove_histograms(source: Source, call: ast.Call) -> list[Edit]:
     found = []
-    for given in call.keywords:
-        if given.arg in FREE_SETTINGS and isinstance(given.value, ast.Constant) and given.value.value:
-            found.append(edits.replace_node(source, given.value, FREE_SETTINGS[given.arg]))
-        if given.arg == "update_freq" and isinstance(given.value, ast.Constant) and given.value.value != "epoch":
-            found.append(edits.replace_node(source, given.value, '"epoch"'))
+    for keyword in call.keywords:
+        if keyword.arg in FREE_SETTINGS and isinstance(keyword.value, ast.Constant) and keyword.value.value:
+            found.append(edits.replace_node(source, keyword.value, FREE_SETTINGS[keyword.arg]))
+        if keyword.arg == "update_freq" and isinstance(keyword.value, ast.Constant) and keyword.value.value != "epoch":
+            found.append(edits.replace_node(source, keyword.value, '"epoch"'))
     return found
 
 
@@ -143,11 +143,15 @@ def observes_batches(source: Source) -> bool:
     methods = call_index.nodes_of_kind(source, *FUNCTION_NODES)
     if any(m.name.startswith("on_") and "batch" in m.name for m in methods if isinstance(m, FUNCTION_NODES)):
         return True
-    for given in call_index.nodes_matching(source, _BATCH_SETTING, ast.keyword):
-        name = getattr(given, "arg", None) or ""
+    for keyword in call_index.nodes_matching(source, _BATCH_SETTING, ast.keyword):
+        name = getattr(keyword, "arg", None) or ""
         if name.startswith("on_") and "batch_" in name:
             return True
-        if name in ("save_freq", "update_freq") and isinstance(given, ast.keyword) and not _is_every_epoch(given.value):
+        if (
+            name in ("save_freq", "update_freq")
+            and isinstance(keyword, ast.keyword)
+            and not _is_every_epoch(keyword.value)
+        ):
             return True
     return False
 
@@ -254,7 +258,7 @@ def _affects_training(source: Source, guard: ast.If) -> bool:
 
     A metric that only this function uses does not count.
     """
-    for function in [f for one in guard.body for f in source.called(one)[1:]]:
+    for function in [f for one in guard.body for f in source.reachable_functions(one)[1:]]:
         if repeatable_functions.draws_or_mutates(source, function) or _steers_or_saves(function):
             return True
         called = {node_lookup.called_name(n) for n in syntax_tree.walk(function) if isinstance(n, ast.Call)}
@@ -292,7 +296,7 @@ def _is_independent_of_steps(source: Source, guard: ast.If) -> bool:
             return False
     parts: list[ast.AST] = [*guard.body]
     for one in guard.body:
-        parts += [f for f in source.called(one)[1:] if f not in parts]
+        parts += [f for f in source.reachable_functions(one)[1:] if f not in parts]
     return all(_only_observes(source, part) for part in parts)
 
 

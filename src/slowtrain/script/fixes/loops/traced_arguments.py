@@ -60,12 +60,12 @@ def pass_tensors(source: Source, line: int, parameters: dict[str, str]) -> list[
         if dtype is None or (parameter in ("training", "self")):
             return []
         for call in calls:
-            given = call_arguments.argument_in(function, call, parameter)
-            if given is None or any(isinstance(a, ast.Starred) for a in call.args):
+            argument = call_arguments.argument_in(function, call, parameter)
+            if argument is None or any(isinstance(a, ast.Starred) for a in call.args):
                 return []
-            if queries.kind_at(source, given) != queries.TENSOR:
-                found += [edits.insert_text(source, edits.node_start(given), f"{name}.constant(")]
-                found += [edits.insert_text(source, edits.node_end(given), f", {name}.{dtype})" if dtype else ")")]
+            if queries.kind_at(source, argument) != queries.TENSOR:
+                found += [edits.insert_text(source, edits.node_start(argument), f"{name}.constant(")]
+                found += [edits.insert_text(source, edits.node_end(argument), f", {name}.{dtype})" if dtype else ")")]
     return [*importing, *found] if found else []
 
 
@@ -101,22 +101,22 @@ def pass_tensor_entries(source: Source, line: int, parameter: str, entries: dict
     name, importing = edits.ensure_import(source, "tensorflow", "tf")
     found: list[Edit] = []
     for call in calls:
-        given = call_arguments.argument_in(function, call, parameter)
-        text = scope_names.dotted_name(given) if given is not None else ""
-        if given is None or not text or any(isinstance(a, ast.Starred) for a in call.args):
+        argument = call_arguments.argument_in(function, call, parameter)
+        text = scope_names.dotted_name(argument) if argument is not None else ""
+        if argument is None or not text or any(isinstance(a, ast.Starred) for a in call.args):
             return []
         types = {key: _number_dtype(ways[key], kind) for key, kind in entries.items()}
         ends = {key: f", {name}.{dtype})" if dtype else ")" for key, dtype in types.items()}
         items = ", ".join(f'"{key}": {name}.constant({text}["{key}"]{end}' for key, end in ends.items())
-        found.append(edits.replace_node(source, given, f"{{**{text}, {items}}}"))
+        found.append(edits.replace_node(source, argument, f"{{**{text}, {items}}}"))
     return [*importing, *found]
 
 
 def calls_outside_graphs(source: Source, function: ast.FunctionDef) -> list[ast.Call]:
     """Return the calls of the function; empty if one of them is inside a graph, or for ``fast = tf.function(f)``."""
     found = call_index.index_of(source).called(function.name)
-    made = [c for c in call_index.index_of(source).called("function") if c.args and _is_graph_call(source, c)]
-    assigned = any(scope_names.dotted_name(c.args[0]).rpartition(".")[2] == function.name for c in made)
+    graph_calls = [c for c in call_index.index_of(source).called("function") if c.args and _is_graph_call(source, c)]
+    assigned = any(scope_names.dotted_name(c.args[0]).rpartition(".")[2] == function.name for c in graph_calls)
     return [] if assigned or any(_is_in_graph(source, c) for c in found) else found
 
 

@@ -55,10 +55,10 @@ def _batch_arguments(source: Source, line: int) -> list[ast.expr]:
     return [e for e in found if e is not None and not (isinstance(e, ast.Constant) and e.value is None)]
 
 
-def _enlarge_origins(source: Source, given: list[ast.expr], size: int, goal: int) -> list[Edit] | None:
+def _enlarge_origins(source: Source, expressions: list[ast.expr], size: int, goal: int) -> list[Edit] | None:
     """Replace each expression of this size at its origin. None if an origin is unknown."""
     done = []
-    for expression in given:
+    for expression in expressions:
         origin = setting_origins.literal_origin(source, expression)
         if origin is None:
             return None
@@ -67,7 +67,7 @@ def _enlarge_origins(source: Source, given: list[ast.expr], size: int, goal: int
                 return None
             done.append(edits.replace_node(source, origin.node, str(goal)))
     # Other calls of fit with the same number train the same model.
-    if any(isinstance(e, ast.Constant) and e.value == size for e in given):
+    if any(isinstance(e, ast.Constant) and e.value == size for e in expressions):
         for call in (
             n for n in syntax_tree.walk(source.tree) if isinstance(n, ast.Call) and find.called_name(n) in FIT_METHODS
         ):
@@ -179,12 +179,12 @@ def _is_batch_use(source: Source, node: ast.expr, batchlike: bool) -> bool:
     return batchlike or divided or isinstance(holder, (ast.Assert, ast.If))
 
 
-def _is_batch_argument(source: Source, call: ast.Call, given: ast.AST, batchlike: bool) -> bool:
+def _is_batch_argument(source: Source, call: ast.Call, argument: ast.AST, batchlike: bool) -> bool:
     """Whether a positional argument of ``call`` is a batch size or depends on it."""
     name = find.called_name(call)
     if (
         name in STEP_COUNT_NAMES
-        or (name in BATCHING_METHODS and call.args[:1] == [given])
+        or (name in BATCHING_METHODS and call.args[:1] == [argument])
         or _draws_numbers(call)
         or name in FIT_METHODS
     ):
@@ -218,8 +218,8 @@ def _is_fixed(source: Source, size: int) -> bool:
                 return True
             if name in ("Input", "InputLayer") and _is_number(find.argument_value(node, "batch_size"), size):
                 return True
-            given = (*node.args, *(k.value for k in node.keywords))
-            if name in SHAPE_FUNCTIONS and size > 1 and any(_is_first_axis(a, size) for a in given):
+            arguments = (*node.args, *(k.value for k in node.keywords))
+            if name in SHAPE_FUNCTIONS and size > 1 and any(_is_first_axis(a, size) for a in arguments):
                 return True
     return False
 

@@ -29,8 +29,8 @@ def run_several_steps_per_call(source: Source, line: int) -> list[Edit]:
     eager = node_lookup.argument_value(call, "run_eagerly")
     if eager is not None and not (isinstance(eager, ast.Constant) and not eager.value):
         return []
-    given = node_lookup.argument_value(call, "steps_per_execution")
-    if given is not None and not (isinstance(given, ast.Constant) and given.value in (1, None)):
+    argument = node_lookup.argument_value(call, "steps_per_execution")
+    if argument is not None and not (isinstance(argument, ast.Constant) and argument.value in (1, None)):
         return []
     if _counts_steps(source):
         return []  # fit takes whole calls, and thus too many steps unless the number is a multiple
@@ -52,19 +52,19 @@ def disable_xla(source: Source, line: int) -> list[Edit]:
     call = node_lookup.single_call(source, line, "compile", "function")
     if call is None or any(k.arg is None for k in call.keywords) or len(call.args) > node_lookup.JIT_COMPILE_POSITION:
         return []
-    given = node_lookup.argument_value(call, "jit_compile")
-    if isinstance(given, ast.Constant) and (given.value is True or given.value == "auto"):
-        return [edits.replace_node(source, given, "False")]
+    argument = node_lookup.argument_value(call, "jit_compile")
+    if isinstance(argument, ast.Constant) and (argument.value is True or argument.value == "auto"):
+        return [edits.replace_node(source, argument, "False")]
     method = isinstance(call.func, ast.Attribute) and node_lookup.called_name(call) == "compile"
-    return [edits.set_keyword(source, call, "jit_compile", "False")] if given is None and method else []
+    return [edits.set_keyword(source, call, "jit_compile", "False")] if argument is None and method else []
 
 
 def unrolled_calls(source: Source) -> Iterator[tuple[ast.Call, ast.Constant]]:
     """Yield calls with ``unroll=True`` and the constant, at the call or where the name is assigned."""
     for call in call_index.nodes_of_kind(source, ast.Call) if "unroll" in source.text else ():
         assert isinstance(call, ast.Call)
-        given = node_lookup.argument_value(call, "unroll")
-        found = setting_origins.written_value(source, given) if given is not None else None
+        argument = node_lookup.argument_value(call, "unroll")
+        found = setting_origins.written_value(source, argument) if argument is not None else None
         if isinstance(found, ast.Constant) and found.value is True:
             yield call, found
 
@@ -93,8 +93,8 @@ def validate_less_often(source: Source, line: int, rarer: int) -> list[Edit]:
         and node_lookup.argument_value(call, "validation_split") is None
     ):
         return []
-    given = node_lookup.argument_value(call, "validation_freq")
-    if given is not None and not (isinstance(given, ast.Constant) and given.value == 1):
+    argument = node_lookup.argument_value(call, "validation_freq")
+    if argument is not None and not (isinstance(argument, ast.Constant) and argument.value == 1):
         return []
     epochs = queries.int_at(source, node_lookup.argument_value(call, "epochs"))
     begins = node_lookup.argument_value(call, "initial_epoch")
@@ -107,8 +107,8 @@ def validate_less_often(source: Source, line: int, rarer: int) -> list[Edit]:
 
 def _may_use_validation(source: Source, call: ast.Call) -> bool:
     """Whether a callback may use validation results."""
-    given = node_lookup.argument_value(call, "callbacks")
-    if given is None:
+    callbacks = node_lookup.argument_value(call, "callbacks")
+    if callbacks is None:
         return False
     names = {n.id for n in syntax_tree.walk(source.tree) if isinstance(n, ast.Name)}
     names |= {n.attr for n in syntax_tree.walk(source.tree) if isinstance(n, ast.Attribute)}
@@ -139,8 +139,8 @@ def _uses_validation_series(source: Source) -> bool:
 def use_predict_on_batch(source: Source, line: int) -> list[Edit]:
     """Replace ``model.predict(x)`` at ``line`` by ``predict_on_batch``, which needs no iterator."""
     call = node_lookup.single_call(source, line, "predict")
-    given = node_lookup.argument_value(call, "x", 0) if call is not None and is_plain_predict(call) else None
-    if call is None or given is None or queries.is_dataset(source, given) or _is_named_like_dataset(given):
+    data = node_lookup.argument_value(call, "x", 0) if call is not None and is_plain_predict(call) else None
+    if call is None or data is None or queries.is_dataset(source, data) or _is_named_like_dataset(data):
         return []
     return _call_other_method(source, call, "predict_on_batch", ("verbose", "batch_size"))
 
@@ -152,10 +152,10 @@ def is_plain_predict(call: ast.Call) -> bool:
     return plain and len(call.args) + ("x" in names) == 1
 
 
-def _is_named_like_dataset(given: ast.expr) -> bool:
+def _is_named_like_dataset(expression: ast.expr) -> bool:
     """Whether the name looks like a data set or generator."""
-    made = isinstance(given, ast.Call) and node_lookup.called_name(given) in DATASET_METHODS
-    return made or bool(DATASET_NAME.search(ast.unparse(given)))
+    is_dataset_call = isinstance(expression, ast.Call) and node_lookup.called_name(expression) in DATASET_METHODS
+    return is_dataset_call or bool(DATASET_NAME.search(ast.unparse(expression)))
 
 
 def use_train_on_batch(source: Source, line: int) -> list[Edit]:
@@ -181,10 +181,10 @@ def is_single_epoch_fit(source: Source, call: ast.Call) -> bool:
 def _call_other_method(source: Source, call: ast.Call, name: str, dropped: tuple[str, ...]) -> list[Edit]:
     """Replace the method of ``call`` and drop the arguments that the new method lacks."""
     assert isinstance(call.func, ast.Attribute)
-    given = [edits.node_text(source, a) for a in call.args]
-    given += [f"{k.arg}={edits.node_text(source, k.value)}" for k in call.keywords if k.arg not in dropped]
+    arguments = [edits.node_text(source, a) for a in call.args]
+    arguments += [f"{k.arg}={edits.node_text(source, k.value)}" for k in call.keywords if k.arg not in dropped]
     owner = edits.node_text(source, call.func.value)
-    return [edits.replace_node(source, call, f"{owner}.{name}({', '.join(given)})")]
+    return [edits.replace_node(source, call, f"{owner}.{name}({', '.join(arguments)})")]
 
 
 # -- steps of an epoch
@@ -193,14 +193,14 @@ def _call_other_method(source: Source, call: ast.Call, name: str, dropped: tuple
 def count_steps_in_batches(source: Source, line: int, named: str = "steps_per_epoch") -> list[Edit]:
     """Change ``steps_per_epoch``, or the ``named`` argument, of ``fit`` at ``line`` from samples to batches."""
     call = node_lookup.single_call(source, line, "fit", "fit_generator")
-    given = node_lookup.argument_value(call, named) if call is not None else None
-    held = ("validation_data", None) if named == "validation_steps" else ("x", 0)
-    data = node_lookup.argument_value(call, *held) if call is not None else None
+    argument = node_lookup.argument_value(call, named) if call is not None else None
+    data_argument = ("validation_data", None) if named == "validation_steps" else ("x", 0)
+    data = node_lookup.argument_value(call, *data_argument) if call is not None else None
     plain = (ast.Call, ast.Name, ast.Constant, ast.Subscript, ast.Attribute)
-    if given is None or data is None or not isinstance(given, plain):
+    if argument is None or data is None or not isinstance(argument, plain):
         return []
     size = batch_size_text(source, data)
-    return [edits.insert_text(source, edits.node_end(given), f" // {size}")] if size else []
+    return [edits.insert_text(source, edits.node_end(argument), f" // {size}")] if size else []
 
 
 def batch_size_text(source: Source, data: ast.expr, depth: int = 4) -> str | None:
@@ -217,32 +217,36 @@ def batch_size_text(source: Source, data: ast.expr, depth: int = 4) -> str | Non
         if node_lookup.called_name(one) in ("batch", "padded_batch"):
             size = node_lookup.argument_value(one, "batch_size", 0)
             return edits.node_text(source, size) if isinstance(size, (ast.Constant, ast.Name)) else None
-    made = node_lookup.function_named(source, node_lookup.called_name(data), data)
-    return _batch_parameter(source, made, data) if made is not None else None
+    function = node_lookup.function_named(source, node_lookup.called_name(data), data)
+    return _batch_parameter(source, function, data) if function is not None else None
 
 
-def _batch_parameter(source: Source, made: ast.FunctionDef, call: ast.Call) -> str | None:
+def _batch_parameter(source: Source, function: ast.FunctionDef, call: ast.Call) -> str | None:
     """Return the parameter that slices the data, ``x[k:k + b]``, or is passed to ``.batch(b)``."""
     steps = {
         n.upper.right.id
-        for n in syntax_tree.walk(made)
+        for n in syntax_tree.walk(function)
         if isinstance(n, ast.Slice) and isinstance(n.upper, ast.BinOp) and isinstance(n.upper.right, ast.Name)
     }
     calls = [
         n
-        for n in syntax_tree.walk(made)
+        for n in syntax_tree.walk(function)
         if isinstance(n, ast.Call) and node_lookup.called_name(n) in ("batch", "padded_batch")
     ]
     sizes = [node_lookup.argument_value(n, "batch_size", 0) for n in calls if isinstance(n.func, ast.Attribute)]
     steps |= {n.id for n in sizes if isinstance(n, ast.Name)}
-    names = [p for p in scope_names.parameter_names(made) if p in steps and p not in scope_names.bound_names(made.body)]
+    names = [
+        p
+        for p in scope_names.parameter_names(function)
+        if p in steps and p not in scope_names.bound_names(function.body)
+    ]
     if not names and len(sizes) == 1:
         return _common_batch_constant(source, call, sizes[0])
     if len(names) != 1:
         return None
-    given = call_arguments.argument_in(made, call, names[0])
-    plain = isinstance(given, ast.Constant) or (given is not None and scope_names.dotted_name(given) != "")
-    return edits.node_text(source, given) if given is not None and plain else None
+    argument = call_arguments.argument_in(function, call, names[0])
+    plain = isinstance(argument, ast.Constant) or (argument is not None and scope_names.dotted_name(argument) != "")
+    return edits.node_text(source, argument) if argument is not None and plain else None
 
 
 def _common_batch_constant(source: Source, call: ast.Call, size: ast.expr | None) -> str | None:

@@ -43,8 +43,8 @@ LAYER_NAME = re.compile(r"^keras\.(?:layers|models|Sequential|Model|applications
 
 def use_lazy_adam(source: Source) -> tuple[Edit, ...]:
     """Replace the only Adam by one that updates only rows used by the batch. Empty if it has other features."""
-    given = [find.argument_value(call, "optimizer", 0) for call in compile_calls(source)]
-    named = [n for n in given if isinstance(n, ast.Constant) and str(n.value).lower() == "adam"]
+    optimizers = [find.argument_value(call, "optimizer", 0) for call in compile_calls(source)]
+    named = [n for n in optimizers if isinstance(n, ast.Constant) and str(n.value).lower() == "adam"]
     calls = [n for n in call_index.nodes_of_kind(source, ast.Call) if isinstance(n, ast.Call)]
     calls = [n for n in calls if name_bindings.qualified_name(source, n.func) in ADAM_NAMES]
     nodes = [n for n in syntax_tree.walk(source.tree) if isinstance(n, (ast.Name, ast.Attribute))]
@@ -55,16 +55,16 @@ def use_lazy_adam(source: Source) -> tuple[Edit, ...]:
     if calls:
         if len(calls[0].args) > 1 or any(k.arg not in ADAM_ARGUMENTS for k in calls[0].keywords):
             return ()  # weight decay and clipping update every row
-        adam, made = edits.node_text(source, calls[0].func), edits.replace_node(source, calls[0].func, "LazyAdam")
+        adam, edit = edits.node_text(source, calls[0].func), edits.replace_node(source, calls[0].func, "LazyAdam")
     else:
-        adam, made = f"{tf}.keras.optimizers.Adam", edits.replace_node(source, named[0], "LazyAdam()")
+        adam, edit = f"{tf}.keras.optimizers.Adam", edits.replace_node(source, named[0], "LazyAdam()")
     inside: ast.AST = [*calls, *named][0]
     above = find.parents_of(source)
     while not isinstance(above[inside], ast.Module):
         inside = above[inside]
     if not isinstance(inside, ast.stmt):
         return ()
-    return (edits.insert_before(source, inside, LAZY_ADAM.format(adam=adam, tf=tf)), made, *more)
+    return (edits.insert_before(source, inside, LAZY_ADAM.format(adam=adam, tf=tf)), edit, *more)
 
 
 def compile_calls(source: Source) -> list[ast.Call]:
@@ -76,8 +76,8 @@ def set_compile_argument(source: Source, name: str, value: str) -> tuple[Edit, .
     """Set an argument in every call of ``compile``. Empty if a call sets another value or unpacks arguments."""
     done = []
     for call in compile_calls(source):
-        given = find.argument_value(call, name)
-        plain = given is None or (isinstance(given, ast.Constant) and ast.unparse(given) != value)
+        argument = find.argument_value(call, name)
+        plain = argument is None or (isinstance(argument, ast.Constant) and ast.unparse(argument) != value)
         if not plain or any(k.arg is None for k in call.keywords):
             return ()
         done.append(edits.set_keyword(source, call, name, value))
@@ -89,11 +89,11 @@ def use_fused_rnn(source: Source, line: int) -> tuple[tuple[Edit, ...], bool]:
     done: list[Edit] = []
     same = True
     for call in find.calls_at_line(source, line, "LSTM", "GRU"):
-        for given in _unfused_settings(call):
+        for keyword in _unfused_settings(call):
             done.append(
-                edits.replace_node(source, given.value, repr(FUSED_RNN_DEFAULTS[given.arg or ""]).replace("'", '"'))
+                edits.replace_node(source, keyword.value, repr(FUSED_RNN_DEFAULTS[keyword.arg or ""]).replace("'", '"'))
             )
-            same = same and given.arg in ("unroll", "use_cudnn")
+            same = same and keyword.arg in ("unroll", "use_cudnn")
     return tuple(done), same
 
 
@@ -185,8 +185,8 @@ def output_layer(source: Source, model: ast.Call) -> ast.Call | None:
         return last.args[0] if last is not None and last.args and isinstance(last.args[0], ast.Call) else None
     outputs = find.argument_value(model, "outputs", 1)
     value = name_bindings.single_assignment(source, outputs) if isinstance(outputs, ast.Name) else outputs
-    made = value.func if isinstance(value, ast.Call) else None  # Dense(10)(x)
-    return made if isinstance(made, ast.Call) else None
+    layer = value.func if isinstance(value, ast.Call) else None  # Dense(10)(x)
+    return layer if isinstance(layer, ast.Call) else None
 
 
 def _builds_layers(source: Source, statement: ast.stmt) -> bool:
@@ -222,9 +222,9 @@ def allow_tensor_float(source: Source) -> tuple[Edit, ...]:
     done = []
     for call in [n for n in syntax_tree.walk(source.tree) if isinstance(n, ast.Call)]:
         if find.called_name(call) == "enable_tensor_float_32_execution":
-            given = find.argument_value(call, "enabled", 0)
-            if isinstance(given, ast.Constant) and given.value is False:
-                done.append(edits.replace_node(source, given, "True"))
+            argument = find.argument_value(call, "enabled", 0)
+            if isinstance(argument, ast.Constant) and argument.value is False:
+                done.append(edits.replace_node(source, argument, "True"))
     return tuple(done)
 
 
@@ -265,8 +265,8 @@ def _with_jit_compile(source: Source, node: ast.expr) -> list[Edit]:
         return []
     if call is None:
         return [edits.insert_text(source, edits.node_end(node), "(jit_compile=True)")]
-    given = node_lookup.argument_value(call, "jit_compile")
-    plain = given is None or (isinstance(given, ast.Constant) and not given.value)
+    argument = node_lookup.argument_value(call, "jit_compile")
+    plain = argument is None or (isinstance(argument, ast.Constant) and not argument.value)
     packed = any(k.arg is None for k in call.keywords)
     return [edits.set_keyword(source, call, "jit_compile", "True")] if plain and not packed else []
 
@@ -361,8 +361,8 @@ def has_floor(source: Source, node: ast.expr, depth: int = 4) -> bool:
 
 def use_logits(source: Source) -> tuple[Edit, ...]:
     """Replace a named loss in ``compile()`` by one from logits, if the last layer has no activation."""
-    made = [n for n in syntax_tree.walk(source.tree) if isinstance(n, ast.Call) and is_model(source, n)]
-    last = output_layer(source, made[0]) if len(made) == 1 else None
+    models = [n for n in syntax_tree.walk(source.tree) if isinstance(n, ast.Call) and is_model(source, n)]
+    last = output_layer(source, models[0]) if len(models) == 1 else None
     if last is None or find.called_name(last) != "Dense" or find.argument_value(last, "activation", 1) is not None:
         return ()
     done: list[Edit] = []

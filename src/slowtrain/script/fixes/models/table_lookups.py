@@ -93,8 +93,8 @@ def gather_before_normalising(source: Source) -> tuple[Edit, ...]:
 
 def is_table(source: Source, node: ast.expr) -> bool:
     """Whether ``node`` is a variable with two dimensions."""
-    made = [v for v in _origin_expressions(source, node) if not (isinstance(v, ast.Constant) and v.value is None)]
-    return len(made) == 1 and isinstance(made[0], ast.Call) and _dimension_count(made[0]) == 2
+    origins = [v for v in _origin_expressions(source, node) if not (isinstance(v, ast.Constant) and v.value is None)]
+    return len(origins) == 1 and isinstance(origins[0], ast.Call) and _dimension_count(origins[0]) == 2
 
 
 def _origin_expressions(source: Source, node: ast.expr) -> Iterator[ast.expr]:
@@ -120,8 +120,8 @@ def _dimension_count(call: ast.Call) -> int | None:
     if name == "Variable":
         value = find.argument_value(call, "initial_value", 0)
         inside = [n for n in syntax_tree.walk(value) if isinstance(n, ast.Call)] if value is not None else []
-        given = [s for c in inside for s in (find.argument_value(c, "shape", 0), find.argument_value(c, "size"))]
-        lengths = {len(s.elts) for s in given if isinstance(s, (ast.Tuple, ast.List))}
+        shapes = [s for c in inside for s in (find.argument_value(c, "shape", 0), find.argument_value(c, "size"))]
+        lengths = {len(s.elts) for s in shapes if isinstance(s, (ast.Tuple, ast.List))}
         return lengths.pop() if len(lengths) == 1 else None
     return None
 
@@ -161,7 +161,7 @@ def _table_product(source: Source, rows: ast.expr) -> tuple[ast.expr, ast.expr] 
     return holder, holder.args[1]
 
 
-def _ids_unchanged(source: Source, ids: ast.expr, made: ast.stmt, done: list[Edit]) -> bool:
+def _ids_unchanged(source: Source, ids: ast.expr, assignment: ast.stmt, done: list[Edit]) -> bool:
     """Whether the ids do not change between the one-hot rows and the product."""
     names = {n.id for n in syntax_tree.walk(ids) if isinstance(n, ast.Name)}
     last = max(e.start for e in done)
@@ -169,7 +169,7 @@ def _ids_unchanged(source: Source, ids: ast.expr, made: ast.stmt, done: list[Edi
         isinstance(n, ast.Name)
         and n.id in names
         and isinstance(n.ctx, ast.Store)
-        and edits.node_end(made) < edits.node_start(n) < last
+        and edits.node_end(assignment) < edits.node_start(n) < last
         for n in syntax_tree.walk(source.tree)
     )
 
@@ -205,9 +205,9 @@ def _gather_call(source: Source, node: ast.expr) -> ast.Call | None:
 def _call_over_rows(source: Source, call: ast.Call, looked: str) -> str:
     """Return the text of ``call`` with ``looked`` instead of the table, along the last dimension."""
     along = name_bindings.qualified_name(source, call.func) in ROW_FUNCTIONS
-    given = ["axis=-1"] if along else [edits.node_text(source, a) for a in call.args[1:]]
-    given += [f"{k.arg}={edits.node_text(source, k.value)}" for k in call.keywords if not (along and k.arg == "axis")]
-    return f"{edits.node_text(source, call.func)}({', '.join([looked, *given])})"
+    texts = ["axis=-1"] if along else [edits.node_text(source, a) for a in call.args[1:]]
+    texts += [f"{k.arg}={edits.node_text(source, k.value)}" for k in call.keywords if not (along and k.arg == "axis")]
+    return f"{edits.node_text(source, call.func)}({', '.join([looked, *texts])})"
 
 
 MAP_FUNCTIONS = ("tensorflow.map_fn", "tensorflow.compat.v1.map_fn")
@@ -258,14 +258,14 @@ def use_vectorized_map(source: Source, line: int) -> tuple[Edit, ...]:
     if not _is_uniform(source, function, call, set()):
         return ()
     name = f"{edits.node_text(source, call.func.value)}.vectorized_map"
-    given = [edits.node_text(source, function), edits.node_text(source, elements)]
-    return (edits.replace_node(source, call, f"{name}({', '.join(given)})"),)
+    arguments = [edits.node_text(source, function), edits.node_text(source, elements)]
+    return (edits.replace_node(source, call, f"{name}({', '.join(arguments)})"),)
 
 
 def _has_one_format(source: Source, call: ast.Call, name: str | None) -> bool:
     """Whether the stated number format of the result is the one it has anyway."""
-    given = node_lookup.argument_value(call, name or "")
-    return given is not None and name_bindings.qualified_name(source, given).startswith("tensorflow.")
+    argument = node_lookup.argument_value(call, name or "")
+    return argument is not None and name_bindings.qualified_name(source, argument).startswith("tensorflow.")
 
 
 def _is_uniform(source: Source, node: ast.expr | ast.FunctionDef, near: ast.AST, open_: set[int]) -> bool:

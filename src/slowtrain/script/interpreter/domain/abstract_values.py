@@ -39,10 +39,10 @@ class Value:
     are computed lazily), "field" (of a data class; ``of`` makes its default), "partial" or "unknown".
 
     ``shape`` of arrays: their sizes, None for an unknown one. ``name`` of a text: "counted" if a number that changes in
-    each turn is formatted into it.
+    each iteration is formatted into it.
 
-    ``known``: the number, text or truth if it is known. ``varies``: numbers of the loops in whose turns the value
-    changes. ``ragged``: those in whose turns its shape changes. ``born``: the loops around the place where it was made.
+    ``known``: the number, text or truth if it is known. ``varies``: numbers of the loops whose iterations change it.
+    ``ragged``: those whose iterations change its shape. ``born``: the loops around the place where it was made.
 
     ``items``: of lists and tuples by position, of mappings and objects by name; the key None stands for any item.
     ``of``: the function of a method or a graph, the class of an object or of a method's function, an item of an
@@ -67,23 +67,23 @@ class Value:
 
     def with_fields(self, **changed: Any) -> Value:
         """A copy with other fields; its items are shared."""
-        made = Value(self.kind, self.known, self.varies, self.ragged, self.born, self.dtype, self.shape, self.name,
+        copy = Value(self.kind, self.known, self.varies, self.ragged, self.born, self.dtype, self.shape, self.name,
                      self.node, self.items, self.of, self.data, self.stages)  # fmt: skip
         for name, value in changed.items():
-            setattr(made, name, value)
-        return made
+            setattr(copy, name, value)
+        return copy
 
     def varying_in(self, loops: Iterable[int]) -> Value:
-        """A copy that changes in each turn of these loops too."""
+        """A copy that changes in each iteration of these loops too."""
         more = self.varies | frozenset(loops)
         return self if more == self.varies else self.with_fields(varies=more)
 
-    def inside(self, depth: int = 4) -> Iterator[Value]:
-        """The value and what it holds, as TensorFlow flattens the arguments of a tf.function."""
+    def nested_values(self, depth: int = 4) -> Iterator[Value]:
+        """The value and all values inside it, as TensorFlow flattens the arguments of a tf.function."""
         yield self
         if depth and self.kind in ("list", "tuple", "dict", "object"):
             for one in self.items.values():
-                yield from one.inside(depth - 1)
+                yield from one.nested_values(depth - 1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,13 +103,13 @@ class CallArgs:
         return frozenset(v for a in self.every for v in a.varies)
 
     @functools.cached_property
-    def ragged(self) -> frozenset[int]:
+    def ragged_loops(self) -> frozenset[int]:
         return frozenset(v for a in self.every for v in a.ragged)
 
     @functools.cached_property
     def varying_inside(self) -> frozenset[int]:
-        """The loops in whose turns anything inside the arguments changes."""
-        return frozenset(v for a in self.every for i in a.inside(3) for v in i.varies)
+        """The loops whose iterations change anything inside the arguments."""
+        return frozenset(v for a in self.every for i in a.nested_values(3) for v in i.varies)
 
     def get(self, name: str, place: int | None = None) -> Value:
         """The argument of this name or position; the unknown value if it is not given."""
@@ -136,9 +136,9 @@ def number_value(name: str = "", varies: frozenset[int] = NO_LOOPS) -> Value:
     return Value("number", name=name, varies=varies)
 
 
-def formatted_text(varies: frozenset[int], given: Iterable[Value]) -> Value:
+def formatted_text(varies: frozenset[int], parts: Iterable[Value]) -> Value:
     """A text into which values are formatted."""
-    inside = [one for a in given for one in a.inside(1) if one.varies]
+    inside = [one for a in parts for one in a.nested_values(1) if one.varies]
     counted = any(one.name == "counted" or (one.kind == "number" and one.name in ("int", "float")) for one in inside)
     return Value("text", varies=varies, name="counted" if counted else "")
 
@@ -150,30 +150,32 @@ def sequence_value(kind: str, items: Sequence[Value], born: tuple[int, ...] = ()
     return Value(kind, items=dict(enumerate(items)), born=born)
 
 
-def dtype_name(given: Value) -> str:
+def dtype_name(value: Value) -> str:
     """The dtype that an argument names by a text, ``np.float32`` or ``a.dtype``; "" if unknown."""
-    if given.kind == "text" and isinstance(given.known, str):
-        return DTYPE_ALIASES.get(given.known, given.known)
-    last = given.name.rpartition(".")[2] if given.kind == "library" else ""
+    if value.kind == "text" and isinstance(value.known, str):
+        return DTYPE_ALIASES.get(value.known, value.known)
+    last = value.name.rpartition(".")[2] if value.kind == "library" else ""
     return DTYPE_ALIASES.get(last, last)
 
 
-def shape_argument(given: Value) -> tuple[int | None, ...] | None:
+def shape_argument(value: Value) -> tuple[int | None, ...] | None:
     """The shape that an argument names by a number or a tuple; None if unknown."""
-    if isinstance(given.known, int):
-        return (given.known,)
-    if given.kind in ("tuple", "list") and given.items and None not in given.items:
-        return tuple(v.known if isinstance(v.known, int) and not v.varies else None for v in given.items.values())
+    if isinstance(value.known, int):
+        return (value.known,)
+    if value.kind in ("tuple", "list") and value.items and None not in value.items:
+        return tuple(v.known if isinstance(v.known, int) and not v.varies else None for v in value.items.values())
     return None
 
 
 def join_two(one: Value, other: Value) -> Value:
-    """The join of two values: what they have in common; of two kinds, the one that says more."""
+    """The join of two values: their common properties; of two kinds, the more specific one."""
     if one is other:
         return one
     if "none" in (one.kind, other.kind) or "unknown" in (one.kind, other.kind):
-        kept = other if one.kind in ("none", "unknown") else one
-        return kept if kept.known is NOT_KNOWN else kept.with_fields(known=NOT_KNOWN, varies=one.varies | other.varies)
+        known_one = other if one.kind in ("none", "unknown") else one
+        if known_one.known is NOT_KNOWN:
+            return known_one
+        return known_one.with_fields(known=NOT_KNOWN, varies=one.varies | other.varies)
     if one.kind != other.kind:
         return UNKNOWN.varying_in(one.varies | other.varies)
     same = one.known is not NOT_KNOWN and type(one.known) is type(other.known) and one.known == other.known
@@ -213,13 +215,13 @@ def floating_dtype(dtype: str) -> str:
     return "float64" if dtype in INTEGER_DTYPES else dtype
 
 
-def as_float32(given: Value) -> Value:
+def as_float32(value: Value) -> Value:
     """An array, or the name of a dtype, that an edit makes float32."""
-    match given.kind:
+    match value.kind:
         case "text":
             return Value("text", "float32")
         case "library":
             return Value("library", name="numpy.float32")
         case "array":
-            return given.with_fields(dtype="float32")
-    return given
+            return value.with_fields(dtype="float32")
+    return value

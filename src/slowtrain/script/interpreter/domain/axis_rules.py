@@ -27,21 +27,21 @@ SAME_SHAPE_FUNCTIONS = frozenset(
 )
 
 
-def first_argument(given: CallArgs) -> Value | None:
+def first_argument(call: CallArgs) -> Value | None:
     """The first argument."""
-    if given.args:
-        return given.args[0]
-    return next((given.keywords[name] for name in FIRST_ARGUMENT_NAMES if name in given.keywords), None)
+    if call.args:
+        return call.args[0]
+    return next((call.keywords[name] for name in FIRST_ARGUMENT_NAMES if name in call.keywords), None)
 
 
-def first_shape(given: CallArgs) -> Shape | None:
+def first_shape(call: CallArgs) -> Shape | None:
     """The first argument's shape."""
-    one = first_argument(given)
+    one = first_argument(call)
     return one.shape if one is not None and one.kind in ("array", "tensor", "variable") else None
 
 
 def constant_int(one: Value) -> int | None:
-    """The integer that a value is in every turn; None if it is not constant."""
+    """The integer that a value is in every iteration; None if it is not constant."""
     known = isinstance(one.known, int) and not isinstance(one.known, bool) and not one.varies
     return one.known if known else None
 
@@ -66,75 +66,75 @@ def shape_without_axes(shape: Shape | None, axis: Value, keep: Value) -> Shape |
     return tuple(n for i, n in enumerate(shape) if i not in taken)
 
 
-def reduce_shape(given: CallArgs) -> Shape | None:
+def reduce_shape(call: CallArgs) -> Shape | None:
     """``sum`` and the like; () without an axis."""
-    if "axis" in given.keywords or len(given.args) > 1:
-        return shape_without_axes(first_shape(given), given.get("axis", 1), given.get("keepdims"))
-    return () if "keepdims" not in given.keywords else None
+    if "axis" in call.keywords or len(call.args) > 1:
+        return shape_without_axes(first_shape(call), call.get("axis", 1), call.get("keepdims"))
+    return () if "keepdims" not in call.keywords else None
 
 
-def argmax_shape(given: CallArgs) -> Shape | None:
+def argmax_shape(call: CallArgs) -> Shape | None:
     """``argmax``: without an axis NumPy searches all numbers, TensorFlow along the first axis."""
-    shape = first_shape(given)
-    if "axis" in given.keywords or len(given.args) > 1:
-        return shape_without_axes(shape, given.get("axis", 1), given.get("keepdims"))
+    shape = first_shape(call)
+    if "axis" in call.keywords or len(call.args) > 1:
+        return shape_without_axes(shape, call.get("axis", 1), call.get("keepdims"))
     return () if shape is not None and len(shape) == 1 else None
 
 
-def norm_shape(given: CallArgs) -> Shape | None:
+def norm_shape(call: CallArgs) -> Shape | None:
     """``norm``, if its axis is given by keyword."""
-    axis = given.keywords.get("axis")
-    return None if axis is None else shape_without_axes(first_shape(given), axis, given.get("keepdims"))
+    axis = call.keywords.get("axis")
+    return None if axis is None else shape_without_axes(first_shape(call), axis, call.get("keepdims"))
 
 
-def expand_dims_shape(given: CallArgs) -> Shape | None:
+def expand_dims_shape(call: CallArgs) -> Shape | None:
     """``expand_dims``."""
-    shape, axis = first_shape(given), constant_int(given.get("axis", 1))
+    shape, axis = first_shape(call), constant_int(call.get("axis", 1))
     if shape is None or axis is None or not -len(shape) - 1 <= axis <= len(shape):
         return None
     place = axis % (len(shape) + 1)
     return (*shape[:place], 1, *shape[place:])
 
 
-def squeeze_shape(given: CallArgs) -> Shape | None:
+def squeeze_shape(call: CallArgs) -> Shape | None:
     """``squeeze``."""
-    shape = first_shape(given)
+    shape = first_shape(call)
     if shape is None:
         return None
-    if "axis" not in given.keywords and len(given.args) < 2:
+    if "axis" not in call.keywords and len(call.args) < 2:
         return tuple(n for n in shape if n != 1) if None not in shape else None
-    return shape_without_axes(shape, given.get("axis", 1), Value())
+    return shape_without_axes(shape, call.get("axis", 1), Value())
 
 
-def transpose_shape(given: CallArgs) -> Shape | None:
+def transpose_shape(call: CallArgs) -> Shape | None:
     """``transpose`` and ``permute``."""
-    shape = first_shape(given)
-    named = next((given.keywords[k] for k in ("perm", "axes") if k in given.keywords), given.get("", 1))
+    shape = first_shape(call)
+    named = next((call.keywords[k] for k in ("perm", "axes") if k in call.keywords), call.get("", 1))
     if shape is None:
         return None
     order = [constant_int(v) for v in named.items.values()] if named.kind in ("tuple", "list") else []
     if not order:
-        return shape[::-1] if named.kind == "unknown" and len(given.every) == 1 else None
+        return shape[::-1] if named.kind == "unknown" and len(call.every) == 1 else None
     if sorted(n for n in order if n is not None) != list(range(len(shape))):
         return None
     return tuple(shape[n] for n in order if n is not None)
 
 
-def tile_shape(given: CallArgs) -> Shape | None:
+def tile_shape(call: CallArgs) -> Shape | None:
     """``tile``."""
-    shape = first_shape(given)
+    shape = first_shape(call)
     times = shape_argument(
-        next((given.keywords[k] for k in ("multiples", "reps") if k in given.keywords), given.get("", 1))
+        next((call.keywords[k] for k in ("multiples", "reps") if k in call.keywords), call.get("", 1))
     )
     if shape is None or times is None or len(times) != len(shape):
         return None
     return tuple(n * t if n is not None and t is not None else None for n, t in zip(shape, times, strict=True))
 
 
-def repeat_shape(given: CallArgs) -> Shape | None:
+def repeat_shape(call: CallArgs) -> Shape | None:
     """``repeat``: of each number, or along a named axis."""
-    shape, times, axis = first_shape(given), constant_int(given.get("repeats", 1)), constant_int(given.get("axis", 2))
-    if "axis" not in given.keywords and len(given.args) < 3:
+    shape, times, axis = first_shape(call), constant_int(call.get("repeats", 1)), constant_int(call.get("axis", 2))
+    if "axis" not in call.keywords and len(call.args) < 3:
         known = shape is not None and times is not None and None not in shape
         return (prod(n for n in shape or () if n is not None) * (times or 0),) if known else (None,)
     if not shape or axis is None or not -len(shape) <= axis < len(shape):
@@ -144,10 +144,10 @@ def repeat_shape(given: CallArgs) -> Shape | None:
     return (*shape[:place], wide * times if wide and times else None, *shape[place + 1 :])
 
 
-def pad_shape(given: CallArgs) -> Shape | None:
+def pad_shape(call: CallArgs) -> Shape | None:
     """``pad``."""
-    shape = first_shape(given)
-    ends = next((given.keywords[k] for k in ("paddings", "pad_width") if k in given.keywords), given.get("", 1))
+    shape = first_shape(call)
+    ends = next((call.keywords[k] for k in ("paddings", "pad_width") if k in call.keywords), call.get("", 1))
     pairs = [shape_argument(one) for one in ends.items.values()] if ends.kind in ("tuple", "list") else []
     if shape is None or len(pairs) != len(shape):
         return None
@@ -158,12 +158,12 @@ def pad_shape(given: CallArgs) -> Shape | None:
     return tuple(found)
 
 
-def gather_shape(given: CallArgs) -> Shape | None:
+def gather_shape(call: CallArgs) -> Shape | None:
     """``gather`` and ``take``: rows, or items along a named axis."""
-    shape, by = first_shape(given), given.get("indices", 1)
+    shape, by = first_shape(call), call.get("indices", 1)
     inside = () if by.kind == "number" else by.shape if by.kind in ("array", "tensor", "variable") else None
-    named = "axis" in given.keywords or len(given.args) > 2
-    axis = constant_int(given.get("axis", 2)) if named else 0
+    named = "axis" in call.keywords or len(call.args) > 2
+    axis = constant_int(call.get("axis", 2)) if named else 0
     if not shape or inside is None or axis is None or not -len(shape) <= axis < len(shape):
         return None
     place = axis % len(shape)
@@ -173,31 +173,31 @@ def gather_shape(given: CallArgs) -> Shape | None:
 def channels_rule(channels: int) -> Callable[[CallArgs], Shape | None]:
     """Makes the rule for images with this number of channels."""
 
-    def does(given: CallArgs) -> Shape | None:
-        shape = first_shape(given)
+    def does(call: CallArgs) -> Shape | None:
+        shape = first_shape(call)
         return (*shape[:-1], channels) if shape else None
 
     return does
 
 
-def bounding_box_shape(given: CallArgs) -> Shape | None:
+def bounding_box_shape(call: CallArgs) -> Shape | None:
     """``crop_to_bounding_box`` and ``pad_to_bounding_box``."""
-    shape = first_shape(given)
-    sides = (constant_int(given.get("target_height", 3)), constant_int(given.get("target_width", 4)))
+    shape = first_shape(call)
+    sides = (constant_int(call.get("target_height", 3)), constant_int(call.get("target_width", 4)))
     return (*shape[:-3], *sides, shape[-1]) if shape and len(shape) >= 3 else None
 
 
-def central_crop_shape(given: CallArgs) -> Shape | None:
+def central_crop_shape(call: CallArgs) -> Shape | None:
     """``central_crop``: both image sides become unknown."""
-    shape = first_shape(given)
+    shape = first_shape(call)
     return (*shape[:-3], None, None, shape[-1]) if shape and len(shape) >= 3 else None
 
 
-def einsum_shape(given: CallArgs) -> Shape | None:
+def einsum_shape(call: CallArgs) -> Shape | None:
     """``einsum``: sizes by their letters."""
-    says = given.every[0].known if given.every else None
+    says = call.every[0].known if call.every else None
     taken, arrow, left = says.replace(" ", "").partition("->") if isinstance(says, str) else ("", "", "")
-    letters, shapes = taken.split(","), [one.shape for one in given.args[1:]]
+    letters, shapes = taken.split(","), [one.shape for one in call.args[1:]]
     if not arrow or "." in taken + left or len(letters) != len(shapes):
         return None
     known: dict[str, int | None] = {}
@@ -207,11 +207,11 @@ def einsum_shape(given: CallArgs) -> Shape | None:
     return tuple(known.get(name) for name in left)
 
 
-def rfft_shape(given: CallArgs) -> Shape | None:
+def rfft_shape(call: CallArgs) -> Shape | None:
     """``rfft`` along the last axis."""
-    shape = first_shape(given)
-    named = next((given.keywords[k] for k in ("n", "fft_length") if k in given.keywords), None)
-    if not shape or (named is None and len(given.every) > 1):
+    shape = first_shape(call)
+    named = next((call.keywords[k] for k in ("n", "fft_length") if k in call.keywords), None)
+    if not shape or (named is None and len(call.every) > 1):
         return None
     points = shape[-1] if named is None else constant_int(named)
     return (*shape[:-1], points // 2 + 1 if points else None)

@@ -13,7 +13,7 @@ from slowtrain.script.text.source_file import Source
 class Loop:
     """A running loop or comprehension.
 
-    ``turns``: the number of turns, if known. ``items``: what it iterates. ``source``: the file that contains it.
+    ``turns``: the number of iterations, if known. ``items``: what it iterates. ``source``: the file that contains it.
     """
 
     number: int
@@ -45,7 +45,7 @@ class Event:
 
     ``name``: the full name of a library's function, ``.fit`` for a method of a known object, or the name of a function
     of the script. ``loops``: those around it in all functions on the way, the outermost first. ``rare``: numbers of the
-    loops in only some of whose turns the call is made. ``graph``: it is inside a tf.function, where Python's part runs
+    loops that make the call in only some iterations. ``graph``: it is inside a tf.function, where Python's part runs
     once. ``producer``: the kind of input code that it runs in: "generator", "py_function", "sequence" or "". ``path``:
     the calls of the script's functions on the way, the outermost first. ``source``: the file that contains it;
     ``files``: the files of the calls in ``path``.
@@ -70,7 +70,7 @@ class Event:
         return self.loops[-1] if self.name == "loop" and self.on is None and self.loops else None
 
     def regular_loops(self, least: int = 3) -> tuple[Loop, ...]:
-        """The loops in every turn of which the call is made, without those of fewer than ``least`` turns."""
+        """The loops that make the call in every iteration, without those of fewer than ``least`` iterations."""
         return tuple(
             one for one in self.loops if one.number not in self.rare and (one.turns is None or one.turns >= least)
         )

@@ -31,7 +31,7 @@ KERAS_GRAPH_METHODS = frozenset({"call", "train_step", "test_step", "predict_ste
 
 
 def known_length(items: Value) -> int | None:
-    """The number of items, which is the number of turns of a loop over it; None if unknown."""
+    """The number of items, which is the number of iterations of a loop over it; None if unknown."""
     if items.kind in ("range", "rows") and isinstance(items.known, int):
         return items.known
     if isinstance(items.known, str) and not items.varies:
@@ -54,35 +54,37 @@ def minimum_length(items: Value) -> int | None:
     return known_length(items) or (known if isinstance(known, int) else None)
 
 
-def forget_positions(held: Value) -> None:
+def forget_positions(value: Value) -> None:
     """Forgets the positions of a list's or mapping's items, since one was removed; keeps their join."""
-    if held.kind in ("list", "dict"):
-        inside = join_values(held.items.values()).with_fields(known=NOT_KNOWN) if held.items else UNKNOWN
-        held.items.clear()
-        held.items[None] = inside
-        held.shape = None
-        held.data = None if isinstance(held.data, int) else held.data
+    if value.kind in ("list", "dict"):
+        inside = join_values(value.items.values()).with_fields(known=NOT_KNOWN) if value.items else UNKNOWN
+        value.items.clear()
+        value.items[None] = inside
+        value.shape = None
+        value.data = None if isinstance(value.data, int) else value.data
 
 
-def item_value(held: Value, key: Any) -> Value:
-    """The value of ``held[key]`` for a key that is a Python value, or not known."""
-    if held.kind in ("list", "tuple", "dict"):
+def item_value(value: Value, key: Any) -> Value:
+    """The value of ``value[key]`` for a key that is a Python value, or not known."""
+    if value.kind in ("list", "tuple", "dict"):
         if key is not NOT_KNOWN and isinstance(key, (int, str, float, bool)):
-            if isinstance(key, int) and key < 0 and held.kind != "dict":
-                key += len(held.items)
-            if key in held.items:
-                return held.items[key].varying_in(held.varies)
-            if None not in held.items or held.kind == "dict":
-                return held.items.get(None, UNKNOWN).varying_in(held.varies)
+            if isinstance(key, int) and key < 0 and value.kind != "dict":
+                key += len(value.items)
+            if key in value.items:
+                return value.items[key].varying_in(value.varies)
+            if None not in value.items or value.kind == "dict":
+                return value.items.get(None, UNKNOWN).varying_in(value.varies)
         return (
-            join_values(held.items.values()).varying_in(held.varies) if held.items else UNKNOWN.varying_in(held.varies)
+            join_values(value.items.values()).varying_in(value.varies)
+            if value.items
+            else UNKNOWN.varying_in(value.varies)
         )
-    if held.kind in ("array", "tensor", "variable"):
-        kind = "tensor" if held.kind in TENSOR_KINDS else "array"
-        return held.with_fields(kind=kind, known=NOT_KNOWN, items={}, shape=held.shape[1:] if held.shape else None)
-    if held.kind == "unknown":
-        return held
-    return UNKNOWN.varying_in(held.varies)
+    if value.kind in ("array", "tensor", "variable"):
+        kind = "tensor" if value.kind in TENSOR_KINDS else "array"
+        return value.with_fields(kind=kind, known=NOT_KNOWN, items={}, shape=value.shape[1:] if value.shape else None)
+    if value.kind == "unknown":
+        return value
+    return UNKNOWN.varying_in(value.varies)
 
 
 def arithmetic_result(op: ast.operator, left: Value, right: Value) -> Value:

@@ -60,11 +60,11 @@ class BudgetSpent(Exception):
 class RunContext:
     """The current place of the interpreter.
 
-    ``loops``, ``path`` (calls) and ``running`` (functions) are those around it. ``rare``: the loops in only some of
-    whose turns it is reached. ``graph``: the number of tf.functions around. ``producer``: the kind of input code.
-    ``silent``: the number of dry turns around, which record nothing; ``advance``: the loops around the outermost of
-    them. ``left``: the nodes that may still be visited. ``main``: the file that is examined, ``source``: the one whose
-    code runs.
+    ``loops``, ``path`` (calls) and ``running`` (functions) are those around it. ``rare``: the loops that reach it in
+    only some iterations. ``graph``: the number of tf.functions around. ``producer``: the kind of input code.
+    ``silent``: the number of dry iterations around, which record nothing; ``advance``: the loops around the outermost
+    of them. ``left``: the number of nodes that may still be visited. ``main``: the examined file. ``source``: the file
+    that contains the running code.
     """
 
     def __init__(self, source: Source, recast: frozenset[ast.expr] = frozenset()) -> None:
@@ -83,9 +83,9 @@ class RunContext:
         self.left = MAX_NODES
         self.left_elsewhere = MAX_NODES_ELSEWHERE
         self._numbers = 0
-        self._stored: list[tuple[dict[Any, Value], Any, Value]] = []  # old values of stores in the dry turn
+        self._stored: list[tuple[dict[Any, Value], Any, Value]] = []  # old values of stores in the dry iteration
         self._scopes: list[Scope] = []
-        self.turned: dict[int, int | None] = {}  # the minimum number of turns of each loop, by its number
+        self.turned: dict[int, int | None] = {}  # the minimum number of iterations of each loop, by its number
         self.modules: dict[str, Scope] = {}  # scopes of the project's files, by path
         self.origins: dict[tuple[Source, str], tuple[Scope, str] | None] = {}  # origins of imported names as written
         self.values: dict[ast.expr, Value] = {}
@@ -111,23 +111,23 @@ class RunContext:
         raise NotImplementedError
 
     def loop(self, node: ast.AST, turns: int | None, items: Value, turn: Callable[[Loop], None], scope: Scope) -> None:
-        """Executes one turn of a loop, which stands for all of them."""
+        """Executes one iteration of a loop, which stands for all of them."""
         raise NotImplementedError
 
-    def call(self, callee: Value, given: CallArgs) -> Value:
+    def call(self, callee: Value, call: CallArgs) -> Value:
         """The result of calling ``callee``; records the call."""
         raise NotImplementedError
 
     def each(self, items: Value, loop: Loop, node: ast.AST) -> Value:
-        """The value of a loop's target, which changes in each turn."""
+        """The value of a loop's target, which changes in each iteration."""
         raise NotImplementedError
 
-    def run(self, function: Value, given: CallArgs) -> Value:
+    def run_function(self, function: Value, call: CallArgs) -> Value:
         """The return value of a function or lambda of the script; for a generator function, the generator."""
         raise NotImplementedError
 
-    def yielded(self, generator: Value) -> Value:
-        """What a generator yields, in any of its turns."""
+    def yielded_value(self, generator: Value) -> Value:
+        """The join of all values that a generator yields."""
         raise NotImplementedError
 
     # The current place.
@@ -143,7 +143,7 @@ class RunContext:
             if not self.silent:
                 self._stored = []
 
-    def opened(self, scope: Scope) -> Scope:
+    def register_scope(self, scope: Scope) -> Scope:
         self._scopes.append(scope)
         return scope
 
@@ -157,11 +157,11 @@ class RunContext:
         return tuple(loop.number for loop in self.loops)
 
     def has_few_turns(self, number: int) -> bool:
-        """Whether a loop took so few turns that one graph per turn is intended, as for bucketed shapes."""
+        """Whether a loop took so few iterations that one graph per iteration is intended, as for bucketed shapes."""
         return 0 < (self.turned.get(number) or 0) <= MAX_BUCKETS
 
     def born(self) -> tuple[int, ...]:
-        """The loops around an object made now. What a dry turn makes counts as made before the loop."""
+        """The loops around an object made now. An object of a dry iteration counts as made before the loop."""
         return self.depth()[: self.advance] if self.silent else self.depth()
 
     def turns_since(self, born: tuple[int, ...]) -> int | None:
@@ -182,8 +182,8 @@ class RunContext:
             self.loops.pop()
 
     @contextmanager
-    def once(self) -> Iterator[None]:
-        """Runs what only the first call runs, outside of all loops."""
+    def outside_loops(self) -> Iterator[None]:
+        """Runs code that only the first call executes, outside of all loops."""
         before, self.loops = self.loops, []
         try:
             yield
@@ -208,13 +208,13 @@ class RunContext:
         finally:
             self.graph -= 1
 
-    def note(self, name: str, on: Value | None, given: CallArgs, result: Value, place: int | None = None) -> None:
+    def note(self, name: str, on: Value | None, call: CallArgs, result: Value, place: int | None = None) -> None:
         """Records an event; ``place``: its index, before the events that it led to."""
-        if self.silent or not isinstance(given.node, ast.expr):
+        if self.silent or not isinstance(call.node, ast.expr):
             return
         rare = NO_LOOPS.union(*self.rare) if self.rare else NO_LOOPS
         way = tuple(self.path), tuple(self.files)
-        event = Event(self.source, given.node, name, on, given, tuple(self.loops), rare, bool(self.graph),
+        event = Event(self.source, call.node, name, on, call, tuple(self.loops), rare, bool(self.graph),
                       self.producer, *way, result)  # fmt: skip
         self.events.insert(len(self.events) if place is None else place, event)
 
@@ -238,8 +238,8 @@ class RunContext:
             self.source = before
 
     @contextmanager
-    def apart(self) -> Iterator[None]:
-        """Runs what a module runs at its first import, independent of the loops around the import."""
+    def first_import(self) -> Iterator[None]:
+        """Runs a module at its first import, independent of the loops around the import."""
         before = self.loops, self.rare, self.graph, self.producer
         self.loops, self.rare, self.graph, self.producer = [], [], 0, ""
         try:
@@ -249,10 +249,10 @@ class RunContext:
 
     @contextmanager
     def in_some_turns(self, test: Value | None) -> Iterator[None]:
-        """Runs what is reached only in turns in which a condition holds.
+        """Runs code that is reached only in the iterations in which a condition holds.
 
-        These are turns of the loops that change the condition, or of all loops if none does. None: it holds in most
-        turns.
+        These are iterations of the loops that change the condition, or of all loops if none does. None: the condition
+        holds in most iterations.
         """
         inside = frozenset(self.depth())
         self.rare.append(NO_LOOPS if test is None else (test.varies & inside) or inside)

@@ -25,18 +25,18 @@ SHAPED_KINDS = ("array", "tensor", "variable")
 DTYPE_BYTES = {"uint8": 1, "int8": 1, "bool": 1, "float16": 2, "bfloat16": 2, "int16": 2, "float32": 4, "int32": 4}
 
 
-def with_shape(made: Value, name: str, given: CallArgs) -> Value:
+def with_shape(value: Value, name: str, call: CallArgs) -> Value:
     """A function's result with its shape filled in."""
-    if made.shape is not None or made.kind not in SHAPED_KINDS:
-        return made
+    if value.shape is not None or value.kind not in SHAPED_KINDS:
+        return value
     last = name.rpartition(".")[2]
     does = _SHAPE_RULES.get(last.removeprefix("reduce_") if last.startswith("reduce_") else last)
     if does is None and last in ELEMENTWISE_FUNCTIONS:
         does = _broadcast_arguments
     if does is None and last in SHAPE_FUNCTIONS and not name.startswith("numpy.random."):
         does = _named_shape
-    shape = does(given) if does is not None else None
-    return made if shape is None else made.with_fields(shape=shape)
+    shape = does(call) if does is not None else None
+    return value if shape is None else value.with_fields(shape=shape)
 
 
 def shape_of(value: Value) -> Shape | None:
@@ -52,34 +52,34 @@ def shape_of(value: Value) -> Shape | None:
     return None
 
 
-def layer_output_shape(name: str, given: Shape | None) -> Shape | None:
+def layer_output_shape(name: str, shape: Shape | None) -> Shape | None:
     """The output shape of a Keras layer or model: the batch's rows, and unknown features."""
     gives = name.startswith("keras.layers.") or name.endswith((".Sequential", ".Model"))
-    return (given[0] if given else None, None) if gives else None
+    return (shape[0] if shape else None, None) if gives else None
 
 
-def input_shape(given: CallArgs) -> Shape | None:
+def input_shape(call: CallArgs) -> Shape | None:
     """The shape of ``keras.Input``."""
-    wide = shape_argument(given.get("shape", 0))
-    return shape_argument(given.get("batch_shape")) if wide is None else (None, *wide)
+    wide = shape_argument(call.get("shape", 0))
+    return shape_argument(call.get("batch_shape")) if wide is None else (None, *wide)
 
 
 def sliced_shape(
-    held: Shape | None, parts: Sequence[ast.expr], rows: Callable[[ast.Slice, int | None], int | None]
+    shape: Shape | None, parts: Sequence[ast.expr], rows: Callable[[ast.Slice, int | None], int | None]
 ) -> Shape | None:
     """The shape of a subscript; ``rows(slice, n)`` gives the number of rows that a slice takes of n."""
     taken = sum(not _is_new_axis(one) for one in parts)
-    if held is None or any(_is_constant(one, ...) for one in parts[1:]):
+    if shape is None or any(_is_constant(one, ...) for one in parts[1:]):
         return None
     if parts and _is_constant(parts[0], ...):
-        if taken - 1 > len(held):
+        if taken - 1 > len(shape):
             return None
-        ahead: list[ast.expr] = [ast.Slice()] * (len(held) - taken + 1)
-        parts, taken = [*ahead, *parts[1:]], len(held)
-    if taken > len(held):
+        ahead: list[ast.expr] = [ast.Slice()] * (len(shape) - taken + 1)
+        parts, taken = [*ahead, *parts[1:]], len(shape)
+    if taken > len(shape):
         return None
     found: list[int | None] = []
-    left = list(held)
+    left = list(shape)
     for one in parts:
         if _is_new_axis(one):
             found.append(1)
@@ -94,84 +94,82 @@ def _is_new_axis(one: ast.expr) -> bool:
     return _is_constant(one, None) or (isinstance(one, ast.Attribute) and one.attr == "newaxis")
 
 
-def method_shape(held: Shape | None, name: str, given: CallArgs) -> Shape | None:
+def method_shape(shape: Shape | None, name: str, call: CallArgs) -> Shape | None:
     """The shape of the result of an array's method."""
-    if name in ("copy", "clip", "round", "cumsum", "cumprod") and (not name.startswith("cum") or given.every):
-        return held
+    if name in ("copy", "clip", "round", "cumsum", "cumprod") and (not name.startswith("cum") or call.every):
+        return shape
     if name == "reshape":
         several = (
-            shape_argument(given.args[0])
-            if len(given.args) == 1
-            else tuple(axis_rules.constant_int(one) for one in given.args)
+            shape_argument(call.args[0])
+            if len(call.args) == 1
+            else tuple(axis_rules.constant_int(one) for one in call.args)
         )
         return None if several is None else tuple(None if n == -1 else n for n in several)
     if name in ("ravel", "flatten"):
-        return (prod(n for n in held if n is not None) if held is not None and None not in held else None,)
+        return (prod(n for n in shape if n is not None) if shape is not None and None not in shape else None,)
     if name == "transpose":
-        apart = [sequence_value("tuple", given.args)] if given.args and given.args[0].kind == "number" else given.args
-        return axis_rules.transpose_shape(CallArgs(given.node, [Value("array", shape=held), *apart]))
-    does = axis_rules.AXIS_RULES.get(name) if held is not None else None
-    whole = CallArgs(given.node, [Value("array", shape=held), *given.args], given.keywords)
+        axes = [sequence_value("tuple", call.args)] if call.args and call.args[0].kind == "number" else call.args
+        return axis_rules.transpose_shape(CallArgs(call.node, [Value("array", shape=shape), *axes]))
+    does = axis_rules.AXIS_RULES.get(name) if shape is not None else None
+    whole = CallArgs(call.node, [Value("array", shape=shape), *call.args], call.keywords)
     return does(whole) if does is not None else None
 
 
-def _window_shape(given: CallArgs) -> Shape | None:
+def _window_shape(call: CallArgs) -> Shape | None:
     """The shape of ``sliding_window_view``: one window per position, along a new last axis."""
-    held = given.args[0].shape if given.args else None
-    wide, along = axis_rules.constant_int(given.get("window_shape", 1)), given.get("axis", 2).known
+    shape = call.args[0].shape if call.args else None
+    wide, along = axis_rules.constant_int(call.get("window_shape", 1)), call.get("axis", 2).known
     place = along if isinstance(along, int) else 0
-    if held is None or wide is None or not -len(held) <= place < len(held):
+    if shape is None or wide is None or not -len(shape) <= place < len(shape):
         return None
-    place %= len(held)
-    rows = held[place]
-    return (*held[:place], rows - wide + 1 if rows else None, *held[place + 1 :], wide)
+    place %= len(shape)
+    rows = shape[place]
+    return (*shape[:place], rows - wide + 1 if rows else None, *shape[place + 1 :], wide)
 
 
-def drawn_shape(last: str, size: Value, given: CallArgs) -> Shape | None:
+def drawn_shape(last: str, size: Value, call: CallArgs) -> Shape | None:
     """The shape of a NumPy draw: the size argument, or the parameters' shape."""
     if last in ("rand", "randn"):
-        return tuple(axis_rules.constant_int(one) for one in given.args)
-    if last == "permutation" and given.args:
+        return tuple(axis_rules.constant_int(one) for one in call.args)
+    if last == "permutation" and call.args:
         return (
-            (axis_rules.constant_int(given.args[0]),)
-            if given.args[0].kind == "number"
-            else shape_argument(given.args[0])
+            (axis_rules.constant_int(call.args[0]),) if call.args[0].kind == "number" else shape_argument(call.args[0])
         )
     if size.kind not in ("unknown", "none"):
         return shape_argument(size)
-    arrays = [one for one in given.every if one.kind == "array"]
-    return _broadcast_arguments(CallArgs(given.node, arrays)) if arrays and last != "choice" else None
+    arrays = [one for one in call.every if one.kind == "array"]
+    return _broadcast_arguments(CallArgs(call.node, arrays)) if arrays and last != "choice" else None
 
 
 def _is_constant(one: ast.expr, known: object) -> bool:
     return isinstance(one, ast.Constant) and one.value is known
 
 
-def _broadcast_arguments(given: CallArgs) -> Shape | None:
-    shapes = [shape_of(one) for one in given.every if one.kind in (*SHAPED_KINDS, "number", "list")]
+def _broadcast_arguments(call: CallArgs) -> Shape | None:
+    shapes = [shape_of(one) for one in call.every if one.kind in (*SHAPED_KINDS, "number", "list")]
     found = [one for one in shapes if one is not None]
     return operators.broadcast_shape(found) if found and len(found) == len(shapes) else None
 
 
-def _named_shape(given: CallArgs) -> Shape | None:
-    return shape_argument(given.get("shape" if "shape" in given.keywords else "dims", 0))
+def _named_shape(call: CallArgs) -> Shape | None:
+    return shape_argument(call.get("shape" if "shape" in call.keywords else "dims", 0))
 
 
-def _reshape_shape(given: CallArgs) -> Shape | None:
-    several = shape_argument(given.get("shape" if "shape" in given.keywords else "newshape", 1))
+def _reshape_shape(call: CallArgs) -> Shape | None:
+    several = shape_argument(call.get("shape" if "shape" in call.keywords else "newshape", 1))
     return None if several is None else tuple(None if n == -1 else n for n in several)
 
 
-def _axis_argument(given: CallArgs, place: int) -> int | None:
+def _axis_argument(call: CallArgs, place: int) -> int | None:
     """The axis argument, 0 if it is not given; None if unknown."""
-    axis = given.get("axis", place)
-    if axis.kind == "unknown" and "axis" not in given.keywords and len(given.args) <= place:
+    axis = call.get("axis", place)
+    if axis.kind == "unknown" and "axis" not in call.keywords and len(call.args) <= place:
         return 0
     return axis.known if isinstance(axis.known, int) else None
 
 
-def _stack_shape(given: CallArgs) -> Shape | None:
-    several, axis = given.get("values", 0), _axis_argument(given, 1)
+def _stack_shape(call: CallArgs) -> Shape | None:
+    several, axis = call.get("values", 0), _axis_argument(call, 1)
     whole = shape_of(several) if several.kind in ("list", "tuple") else None
     if whole is None or axis is None:
         return None
@@ -183,8 +181,8 @@ def _stack_shape(given: CallArgs) -> Shape | None:
     return tuple(inside)
 
 
-def _concat_shape(given: CallArgs) -> Shape | None:
-    return _concatenated_shape(given.get("values", 0), _axis_argument(given, 1))
+def _concat_shape(call: CallArgs) -> Shape | None:
+    return _concatenated_shape(call.get("values", 0), _axis_argument(call, 1))
 
 
 def _concatenated_shape(several: Value, axis: int | None) -> Shape | None:
@@ -201,16 +199,16 @@ def _concatenated_shape(several: Value, axis: int | None) -> Shape | None:
 def _stacking_rule(axis: int) -> Callable[[CallArgs], Shape | None]:
     """Makes the rule of ``vstack`` and ``hstack``. Of one-dimensional arrays nothing is known."""
 
-    def does(given: CallArgs) -> Shape | None:
-        several = given.get("tup", 0)
+    def does(call: CallArgs) -> Shape | None:
+        several = call.get("tup", 0)
         first = shape_of(next(iter(several.items.values()))) if several.items else None
         return _concatenated_shape(several, axis) if first is not None and len(first) > 1 else None
 
     return does
 
 
-def _column_stack_shape(given: CallArgs) -> Shape | None:
-    several = given.get("tup", 0)
+def _column_stack_shape(call: CallArgs) -> Shape | None:
+    several = call.get("tup", 0)
     parts = [shape_of(one) for one in several.items.values()]
     known = [one for one in parts if one]
     rows = {one[0] for one in known}
@@ -221,26 +219,26 @@ def _column_stack_shape(given: CallArgs) -> Shape | None:
     return rows.pop(), sum(n for n in wide if n is not None) if sure and None not in wide else None
 
 
-def _one_hot_shape(given: CallArgs) -> Shape | None:
-    inside, depth = shape_of(given.get("indices", 0)), given.get("depth", 1).known
+def _one_hot_shape(call: CallArgs) -> Shape | None:
+    inside, depth = shape_of(call.get("indices", 0)), call.get("depth", 1).known
     return None if inside is None else (*inside, depth if isinstance(depth, int) else None)
 
 
-def _resize_shape(given: CallArgs) -> Shape | None:
-    wide, held = shape_argument(given.get("size", 1)), shape_of(given.get("images", 0))
-    return None if wide is None or not held else (*held[:-3], *wide, held[-1])
+def _resize_shape(call: CallArgs) -> Shape | None:
+    wide, shape = shape_argument(call.get("size", 1)), shape_of(call.get("images", 0))
+    return None if wide is None or not shape else (*shape[:-3], *wide, shape[-1])
 
 
-def _resize_with_pad_shape(given: CallArgs) -> Shape | None:
-    wide, held = (given.get("target_height", 1), given.get("target_width", 2)), shape_of(given.get("image", 0))
+def _resize_with_pad_shape(call: CallArgs) -> Shape | None:
+    wide, shape = (call.get("target_height", 1), call.get("target_width", 2)), shape_of(call.get("image", 0))
     sides = tuple(one.known if isinstance(one.known, int) else None for one in wide)
-    return (*held[:-3], *sides, held[-1]) if held else None
+    return (*shape[:-3], *sides, shape[-1]) if shape else None
 
 
-def _stft_shape(given: CallArgs) -> Shape | None:
+def _stft_shape(call: CallArgs) -> Shape | None:
     """The shape of ``stft``: frames and frequencies."""
-    signal, several = shape_of(given.get("signals", 0)), [given.get("frame_length", 1), given.get("frame_step", 2)]
-    several.append(given.get("fft_length", 3))
+    signal, several = shape_of(call.get("signals", 0)), [call.get("frame_length", 1), call.get("frame_step", 2)]
+    several.append(call.get("fft_length", 3))
     long, step, points = (one.known if isinstance(one.known, int) and one.known > 0 else None for one in several)
     if not signal or long is None or step is None or (points is None and several[2].kind not in ("unknown", "none")):
         return None
@@ -250,57 +248,57 @@ def _stft_shape(given: CallArgs) -> Shape | None:
     return (*signal[:-1], frames, points // 2 + 1)
 
 
-def _matmul_shape(given: CallArgs) -> Shape | None:
-    left, right = (_matmul_side(given, name, place) for place, name in enumerate("ab"))
-    return None if len(given.args) > 2 else operators.matmul_shape(left, right)
+def _matmul_shape(call: CallArgs) -> Shape | None:
+    left, right = (_matmul_side(call, name, place) for place, name in enumerate("ab"))
+    return None if len(call.args) > 2 else operators.matmul_shape(left, right)
 
 
-def _matmul_side(given: CallArgs, name: str, place: int) -> Shape | None:
+def _matmul_side(call: CallArgs, name: str, place: int) -> Shape | None:
     """The shape of one side of a product, transposed if that is requested."""
-    shape = shape_of(given.get(name, place))
-    asked = [given.keywords[k].known for k in (f"transpose_{name}", f"adjoint_{name}") if k in given.keywords]
+    shape = shape_of(call.get(name, place))
+    asked = [call.keywords[k].known for k in (f"transpose_{name}", f"adjoint_{name}") if k in call.keywords]
     if not shape or len(shape) < 2 or not any(asked):
         return shape
     return None if any(not isinstance(one, bool) for one in asked) else (*shape[:-2], shape[-1], shape[-2])
 
 
-def _cumsum_shape(given: CallArgs) -> Shape | None:
+def _cumsum_shape(call: CallArgs) -> Shape | None:
     """The shape of ``cumsum``: without an axis NumPy flattens, TensorFlow takes the first axis."""
-    shape = shape_of(given.every[0]) if given.every else None
-    return shape if len(given.every) > 1 or (shape is not None and len(shape) == 1) else None
+    shape = shape_of(call.every[0]) if call.every else None
+    return shape if len(call.every) > 1 or (shape is not None and len(shape) == 1) else None
 
 
-def _row_loss_shape(given: CallArgs) -> Shape | None:
+def _row_loss_shape(call: CallArgs) -> Shape | None:
     """The shape of a cross-entropy per row, whose labels are distributions over the last axis."""
-    labels = shape_of(given.get("labels", 0))
+    labels = shape_of(call.get("labels", 0))
     return labels[:-1] if labels else None
 
 
-def _decoded_image_shape(given: CallArgs) -> Shape | None:
-    channels = given.get("channels", 1).known
+def _decoded_image_shape(call: CallArgs) -> Shape | None:
+    channels = call.get("channels", 1).known
     return (None, None, channels if isinstance(channels, int) and channels else None)
 
 
-def _eye_shape(given: CallArgs) -> Shape | None:
-    rows = shape_argument(given.get("N", 0))
-    return rows and (*rows, *(shape_argument(given.get("M", 1)) or rows))
+def _eye_shape(call: CallArgs) -> Shape | None:
+    rows = shape_argument(call.get("N", 0))
+    return rows and (*rows, *(shape_argument(call.get("M", 1)) or rows))
 
 
-def _mel_matrix_shape(given: CallArgs) -> Shape | None:
-    several = (given.get("num_spectrogram_bins", 1).known, given.get("num_mel_bins", 0).known)
+def _mel_matrix_shape(call: CallArgs) -> Shape | None:
+    several = (call.get("num_spectrogram_bins", 1).known, call.get("num_mel_bins", 0).known)
     return tuple(n if isinstance(n, int) else None for n in several)
 
 
-def _range_shape(given: CallArgs) -> Shape | None:
+def _range_shape(call: CallArgs) -> Shape | None:
     """The shape of ``range`` and ``arange``: one axis, of known size if all bounds are known integers."""
-    known = [n for one in given.args if (n := axis_rules.constant_int(one)) is not None]
-    whole = 0 < len(known) == len(given.args) <= 3 and 0 not in known[2:] and not set(given.keywords) - {"dtype"}
+    known = [n for one in call.args if (n := axis_rules.constant_int(one)) is not None]
+    whole = 0 < len(known) == len(call.args) <= 3 and 0 not in known[2:] and not set(call.keywords) - {"dtype"}
     return (len(range(*known)),) if whole else (None,)
 
 
-def _linspace_shape(given: CallArgs) -> Shape | None:
-    count = given.get("num", 2)
-    return (50,) if count.kind == "unknown" and len(given.every) == 2 else shape_argument(count)
+def _linspace_shape(call: CallArgs) -> Shape | None:
+    count = call.get("num", 2)
+    return (50,) if count.kind == "unknown" and len(call.every) == 2 else shape_argument(count)
 
 
 _SHAPE_RULES: dict[str, Callable[[CallArgs], Shape | None]] = {

@@ -26,60 +26,62 @@ CACHE_DECORATORS = ("functools.lru_cache", "functools.cache")
 DESCRIPTOR_DECORATORS = ("property", "staticmethod", "classmethod", "functools.cached_property")
 
 
-def decorated_value(machine: RunContext, node: ast.expr, made: Value, scope: Scope) -> Value:
+def decorated_value(machine: RunContext, node: ast.expr, function: Value, scope: Scope) -> Value:
     """A function with one of its decorators applied."""
     by = machine.value(node, scope)
     if by.kind == "graphing" or by.name == "tensorflow.function":
         settings = dict(by.data) if by.kind == "graphing" else {}
-        return Value("graph", node=made.node, name=made.name, of=made, born=machine.born(), data=settings)
+        return Value("graph", node=function.node, name=function.name, of=function, born=machine.born(), data=settings)
     if by.kind == "library" and by.name in DESCRIPTOR_DECORATORS:
-        return made.with_fields(dtype=by.name.rpartition(".")[2])
+        return function.with_fields(dtype=by.name.rpartition(".")[2])
     if by.kind == "library" and by.name in CACHE_DECORATORS:
-        return made.with_fields(dtype="remembered")
+        return function.with_fields(dtype="remembered")
     if by.kind == "function":
-        return call_result(machine, by, CallArgs(node, [made]))
+        return call_result(machine, by, CallArgs(node, [function]))
     if by.name == "numpy.vectorize":
-        return Value("library", name=framework_calls.VECTORIZED_NAME, of=made, node=made.node)
+        return Value("library", name=framework_calls.VECTORIZED_NAME, of=function, node=function.node)
     known = by.kind == "library" and by.name.startswith(("functools.", "contextlib.", "keras."))
-    return made if known else UNKNOWN  # the decorator may do anything, e.g. numba compiles it
+    return function if known else UNKNOWN  # the decorator may do anything, e.g. numba compiles it
 
 
-def call_result(machine: RunContext, callee: Value, given: CallArgs) -> Value:
+def call_result(machine: RunContext, callee: Value, call: CallArgs) -> Value:
     """The result of calling ``callee``; records the call."""
     if callee.kind == "partial" and callee.of is not None:
-        return call_result(machine, callee.of, python_builtins.full_arguments(callee, given))
+        return call_result(machine, callee.of, python_builtins.full_arguments(callee, call))
     name, on, function = callee.name, callee, callee
     if callee.kind == "method":
         if callee.of is None:
             owner = callee.data
             return recorded_result(
-                machine, f".{name}", owner, given, lambda: framework_calls.library_method(machine, owner, name, given)
+                machine, f".{name}", owner, call, lambda: framework_calls.library_method(machine, owner, name, call)
             )
         on, function = callee.data, callee.of
-        given_too = CallArgs(given.node, [on, *given.args], given.keywords)
+        full_call = CallArgs(call.node, [on, *call.args], call.keywords)
     else:
-        given_too = given
+        full_call = call
     gives: Callable[[], Value]
     if function.kind == "function":
-        again = function.dtype == "remembered" and not given_too.varies & set(machine.depth())
-        gives = lambda: _cached_result(machine, function, given_too) if again else machine.run(function, given_too)  # noqa: E731
+        again = function.dtype == "remembered" and not full_call.varies & set(machine.depth())
+        gives = lambda: (  # noqa: E731
+            _cached_result(machine, function, full_call) if again else machine.run_function(function, full_call)
+        )
     elif function.kind == "graph":
-        on, gives = function, lambda: _graph_call(machine, function, given_too)
+        on, gives = function, lambda: _graph_call(machine, function, full_call)
     elif function.kind == "class":
-        gives = lambda: _new_object(machine, function, given)  # noqa: E731
+        gives = lambda: _new_object(machine, function, call)  # noqa: E731
     elif function.kind == "library":
-        gives = lambda: framework_calls.library_call(machine, name, given)  # noqa: E731
+        gives = lambda: framework_calls.library_call(machine, name, call)  # noqa: E731
     elif function.kind == "keras":
-        name, gives = "__call__", lambda: framework_calls.layer_output(function, given)
+        name, gives = "__call__", lambda: framework_calls.layer_output(function, call)
     elif function.kind == "object":
         method = operators.find_attribute(function, "__call__") or operators.find_attribute(function, "call")
         if method is None:
-            return UNKNOWN.varying_in(given.varies)
-        name, gives = "__call__", lambda: _object_call(machine, method, given)
+            return UNKNOWN.varying_in(call.varies)
+        name, gives = "__call__", lambda: _object_call(machine, method, call)
     else:
-        run_handed_functions(machine, given)
-        name, gives = "", lambda: UNKNOWN.varying_in(given.varies)
-    return recorded_result(machine, name, on, given, gives)
+        run_handed_functions(machine, call)
+        name, gives = "", lambda: UNKNOWN.varying_in(call.varies)
+    return recorded_result(machine, name, on, call, gives)
 
 
 def function_run_by(callee: Value) -> ast.AST | None:
@@ -98,116 +100,118 @@ def function_run_by(callee: Value) -> ast.AST | None:
     return at.node if at is not None else None
 
 
-def _cached_result(machine: RunContext, function: Value, given: CallArgs) -> Value:
+def _cached_result(machine: RunContext, function: Value, call: CallArgs) -> Value:
     """The result of a cached function: it runs at the first call with these arguments."""
-    key = (bool(machine.silent), *(id(one) for one in given.every))
+    key = (bool(machine.silent), *(id(one) for one in call.every))
     if key not in function.items:
-        with machine.once():
-            function.items[key] = machine.run(function, given)
+        with machine.outside_loops():
+            function.items[key] = machine.run_function(function, call)
     return function.items[key]
 
 
-def _object_call(machine: RunContext, method: Value, given: CallArgs) -> Value:
+def _object_call(machine: RunContext, method: Value, call: CallArgs) -> Value:
     """The result of calling an object. A layer that a model is built of runs in the model's graph."""
     if method.name == "call" and isinstance(method.data, Value):
-        _run_build(machine, method.data, given)
-    if method.name != "call" or not any(one.name == "symbolic" for a in given.args for one in a.inside(2)):
-        return call_result(machine, method, given)
+        _run_build(machine, method.data, call)
+    if method.name != "call" or not any(one.name == "symbolic" for a in call.args for one in a.nested_values(2)):
+        return call_result(machine, method, call)
     with machine.tracing():
-        made = call_result(machine, method, given)
-    return made.with_fields(kind="tensor", known=NOT_KNOWN, name="symbolic", items={}) if made.kind != "tuple" else made
+        result = call_result(machine, method, call)
+    if result.kind == "tuple":
+        return result
+    return result.with_fields(kind="tensor", known=NOT_KNOWN, name="symbolic", items={})
 
 
-def _run_build(machine: RunContext, layer: Value, given: CallArgs) -> None:
+def _run_build(machine: RunContext, layer: Value, call: CallArgs) -> None:
     """Runs ``build``, as Keras does before the first ``call``."""
     builds = operators.find_attribute(layer, "build")
     if builds is None or "built" in layer.items:
         return
     layer.items["built"] = Value("number", True, name="bool")
-    first = given.every[0] if given.every else UNKNOWN
+    first = call.every[0] if call.every else UNKNOWN
     shape = framework_calls.library_attribute(first, "shape") if first.kind in ("tensor", "array") else UNKNOWN
-    call_result(machine, builds, CallArgs(given.node, [shape]))
+    call_result(machine, builds, CallArgs(call.node, [shape]))
 
 
-def run_handed_functions(machine: RunContext, given: CallArgs) -> None:
+def run_handed_functions(machine: RunContext, call: CallArgs) -> None:
     """Runs functions of the script that an unknown callee receives, with unknown arguments."""
-    for one in given.every:
+    for one in call.every:
         function = one.of if one.kind == "method" and one.of is not None else one
         if function.kind == "function":
             every = getattr(function.node, "args", None)
             count = len(every.posonlyargs) + len(every.args) if isinstance(every, ast.arguments) else 0
-            machine.run(function, CallArgs(given.node, [UNKNOWN] * count))
+            machine.run_function(function, CallArgs(call.node, [UNKNOWN] * count))
 
 
 def recorded_result(
-    machine: RunContext, name: str, on: Value | None, given: CallArgs, gives: Callable[[], Value]
+    machine: RunContext, name: str, on: Value | None, call: CallArgs, gives: Callable[[], Value]
 ) -> Value:
     """Runs a call and records it before the calls that it leads to."""
     place = len(machine.events)
     result = gives()
-    machine.note(name, on, given, result, place)
+    machine.note(name, on, call, result, place)
     return result
 
 
-def _graph_call(machine: RunContext, graph: Value, given: CallArgs) -> Value:
+def _graph_call(machine: RunContext, graph: Value, call: CallArgs) -> Value:
     """The result of a tf.function; its Python code runs when it is traced, at the first call."""
     key = "seen" if machine.silent else "traced"
     if key not in graph.data and graph.of is not None:
         graph.data[key] = UNKNOWN  # for a function that calls itself
-        inside = CallArgs(given.node, [framework_calls.graph_argument(a) for a in given.args],
-                       {k: framework_calls.graph_argument(v) for k, v in given.keywords.items()})  # fmt: skip
+        inside = CallArgs(call.node, [framework_calls.graph_argument(a) for a in call.args],
+                       {k: framework_calls.graph_argument(v) for k, v in call.keywords.items()})  # fmt: skip
         with machine.tracing():
-            graph.data[key] = machine.run(graph.of, inside)
+            graph.data[key] = machine.run_function(graph.of, inside)
     return framework_calls.graph_result(graph.data.get(key, UNKNOWN)).varying_in(
-        given.varying_inside | set(machine.depth())
+        call.varying_inside | set(machine.depth())
     )
 
 
-def _new_object(machine: RunContext, kind: Value, given: CallArgs) -> Value:
+def _new_object(machine: RunContext, kind: Value, call: CallArgs) -> Value:
     """A new object of a class of the script."""
-    made = Value("object", name=kind.name, of=kind, node=given.node, born=machine.born())
+    instance = Value("object", name=kind.name, of=kind, node=call.node, born=machine.born())
     if kind.node is not None and not machine.silent:
-        machine.made.setdefault(kind.node, []).append(made)
-    constructor = operators.find_attribute(made, "__init__")
+        machine.made.setdefault(kind.node, []).append(instance)
+    constructor = operators.find_attribute(instance, "__init__")
     if constructor is not None:
-        call_result(machine, constructor, given)
+        call_result(machine, constructor, call)
     elif isinstance(kind.node, ast.ClassDef):
         names = operators.dataclass_fields(kind)
         defaults = {n: v for n in names if (v := operators.find_attribute(kind, n)) is not None}
-        handed_over = dict(zip(names, given.args, strict=False)) | dict(given.keywords)
+        handed_over = dict(zip(names, call.args, strict=False)) | dict(call.keywords)
         for name, default in defaults.items():
             if default.kind == "field" and default.of is not None and name not in handed_over:
-                defaults[name] = call_result(machine, default.of, CallArgs(given.node))
-        made.items.update(defaults | handed_over)
-        after = operators.find_attribute(made, "__post_init__")
+                defaults[name] = call_result(machine, default.of, CallArgs(call.node))
+        instance.items.update(defaults | handed_over)
+        after = operators.find_attribute(instance, "__post_init__")
         if after is not None:
-            call_result(machine, after, CallArgs(given.node))
-    return made
+            call_result(machine, after, CallArgs(call.node))
+    return instance
 
 
-def assume_mapping(machine: RunContext, node: ast.expr, held: Value, scope: Scope) -> Value:
+def assume_mapping(machine: RunContext, node: ast.expr, value: Value, scope: Scope) -> Value:
     """Treats an unknown value as a mapping because it is used as one; its other items are unknown."""
-    made = Value("dict", items={None: held}, varies=held.varies)
+    mapping = Value("dict", items={None: value}, varies=value.varies)
     if isinstance(node, ast.Name):
-        machine.store(node, made, scope)
-    return made
+        machine.store(node, mapping, scope)
+    return mapping
 
 
 def loop_item(machine: RunContext, items: Value, loop: Loop, node: ast.AST) -> Value:
-    """The value of a loop's target, which changes in each turn."""
+    """The value of a loop's target, which changes in each iteration."""
     if items.kind in ("list", "tuple") and list(items.items) == [0]:
-        return items.items[0]  # one turn
+        return items.items[0]  # one iteration
     found = any_item(machine, items, node)
     ended = {EACH_ITEM}
-    if items.kind in LAZY_KINDS:  # ragged in turns of loops that have ended, or that yield the items
-        before = {v for one in found.inside() for v in one.ragged} - set(machine.depth())
+    if items.kind in LAZY_KINDS:  # ragged in iterations of loops that have ended, or that yield the items
+        before = {v for one in found.nested_values() for v in one.ragged} - set(machine.depth())
         ended |= {v for v in before if not machine.has_few_turns(v)}
     running = frozenset(machine.depth()) - {loop.number} if items.kind in ("generator", "rows") else None
     return _varied_item(found, loop, ended, running)
 
 
 def _varied_item(found: Value, loop: Loop, ended: set[int], running: frozenset[int] | None, depth: int = 3) -> Value:
-    """The item, changing in the loop's turns. ``running``: the loops around an iteration over lazy items."""
+    """The item, which changes in each iteration. ``running``: the loops around an iteration over lazy items."""
     if found.kind in ("tuple", "dict") and depth:
         found = found.with_fields(
             items={k: _varied_item(v, loop, ended, running, depth - 1) for k, v in found.items.items()}
@@ -221,7 +225,7 @@ def _varied_item(found: Value, loop: Loop, ended: set[int], running: frozenset[i
 
 
 def _is_loop_invariant(found: Value, running: frozenset[int]) -> bool:
-    """Whether it is the same number or text in all turns: a constant, or from outside."""
+    """Whether it is the same number or text in all iterations: a constant, or from outside."""
     return found.varies <= running if found.varies else found.known is not NOT_KNOWN
 
 
@@ -236,10 +240,10 @@ def any_item(machine: RunContext, items: Value, node: ast.AST) -> Value:
     if items.kind == "dict":
         return Value("text")
     if items.kind == "generator":
-        return machine.yielded(items)
+        return machine.yielded_value(items)
     if items.kind == "dataset":
-        given = CallArgs(getattr(node, "iter", node))
-        return recorded_result(machine, "taken", items, given, lambda: items.of or Value("tensor"))
+        call = CallArgs(getattr(node, "iter", node))
+        return recorded_result(machine, "taken", items, call, lambda: items.of or Value("tensor"))
     if items.kind in ("array", "tensor"):
         return items.with_fields(items={}, shape=items.shape[1:] if items.shape else None)
     if items.kind == "object":
@@ -252,53 +256,53 @@ def any_item(machine: RunContext, items: Value, node: ast.AST) -> Value:
                 after = operators.find_attribute(found, "__next__") if found.kind == "object" else None
                 if after is not None:  # an iterator class of the script
                     return call_result(machine, after, CallArgs(node))
-                return machine.yielded(found) if found.kind == "generator" else found
+                return machine.yielded_value(found) if found.kind == "generator" else found
     return UNKNOWN.varying_in(items.varies)
 
 
 def subscript_value(machine: RunContext, node: ast.Subscript, scope: Scope) -> Value:
-    held = machine.value(node.value, scope)
+    value = machine.value(node.value, scope)
     cut = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
-    if not any(isinstance(one, ast.Slice) or _adds_axis(one, held) for one in cut):
+    if not any(isinstance(one, ast.Slice) or _adds_axis(one, value) for one in cut):
         key = machine.value(node.slice, scope)
-        part = data_calls.table_subscript(held, key) if data_calls.is_pandas(held) else None
+        part = data_calls.table_subscript(value, key) if data_calls.is_pandas(value) else None
         if part is not None:
-            return part.varying_in(v for one in key.inside(1) for v in one.varies)
-        found = operators.item_value(held, NOT_KNOWN if key.varies else key.known)
-        if held.kind == "array" and key.kind == "array":  # rows by index, or by a mask
+            return part.varying_in(v for one in key.nested_values(1) for v in one.varies)
+        found = operators.item_value(value, NOT_KNOWN if key.varies else key.known)
+        if value.kind == "array" and key.kind == "array":  # rows by index, or by a mask
             masked = key.dtype == "bool"
             rows = (None,) if masked or key.shape is None else key.shape
             taken = len(key.shape) if masked and key.shape else 1  # the axes of a mask
-            shape = (*rows, *held.shape[taken:]) if held.shape else None
+            shape = (*rows, *value.shape[taken:]) if value.shape else None
             found = found.with_fields(ragged=key.varies if masked else key.ragged, shape=shape)
         elif (
-            found.shape is not None and held.kind != "dict" and key.kind != "number"
+            found.shape is not None and value.kind != "dict" and key.kind != "number"
         ):  # a slice under a name, or indices on several axes
             single = key.kind == "tuple" and all(one.kind == "number" for one in key.items.values())
-            found = found.with_fields(shape=held.shape[len(cut) :] if single and held.shape else None)
-        ended = found.ragged - set(machine.depth()) if held.kind in ("list", "tuple") else frozenset[int]()
-        if not all(map(machine.has_few_turns, ended)):  # made in turns of a loop that has ended
+            found = found.with_fields(shape=value.shape[len(cut) :] if single and value.shape else None)
+        ended = found.ragged - set(machine.depth()) if value.kind in ("list", "tuple") else frozenset[int]()
+        if not all(map(machine.has_few_turns, ended)):  # made in iterations of a loop that has ended
             found = found.with_fields(ragged=found.ragged | key.varies)
-        return found.varying_in(v for one in key.inside(1) for v in one.varies)
+        return found.varying_in(v for one in key.nested_values(1) for v in one.varies)
     parts = [machine.value(p, scope) for one in cut if isinstance(one, ast.Slice)
              for p in (one.lower, one.upper, one.step) if p is not None]  # fmt: skip
     varies = frozenset(v for p in parts for v in p.varies)
-    if held.kind in ("list", "tuple"):
-        whole = (operators.known_length(held),)
+    if value.kind in ("list", "tuple"):
+        whole = (operators.known_length(value),)
         shape = shape_rules.sliced_shape(whole, cut, lambda one, rows: _sliced_rows(machine, one, rows, scope))
-        return held.with_fields(known=NOT_KNOWN, data="open", shape=None if shape == (None,) else shape).varying_in(
+        return value.with_fields(known=NOT_KNOWN, data="open", shape=None if shape == (None,) else shape).varying_in(
             varies
         )
     ragged = frozenset(v for one in cut if isinstance(one, ast.Slice) for v in _uneven_loops(machine, one, scope))
-    shape = shape_rules.sliced_shape(held.shape, cut, lambda one, rows: _sliced_rows(machine, one, rows, scope))
+    shape = shape_rules.sliced_shape(value.shape, cut, lambda one, rows: _sliced_rows(machine, one, rows, scope))
     column = len(cut) > 1 and any(isinstance(one, (ast.Constant, ast.UnaryOp)) for one in cut[1:])
-    kept = held.ragged - {EACH_ITEM} if column else held.ragged  # a column of padded rows
-    return operators.item_value(held, NOT_KNOWN).varying_in(varies).with_fields(ragged=kept | ragged, shape=shape)
+    ragged |= value.ragged - {EACH_ITEM} if column else value.ragged  # a column of padded rows
+    return operators.item_value(value, NOT_KNOWN).varying_in(varies).with_fields(ragged=ragged, shape=shape)
 
 
-def _adds_axis(one: ast.expr, held: Value) -> bool:
+def _adds_axis(one: ast.expr, value: Value) -> bool:
     """Whether it is ``...``, or ``None`` as a new axis; no key."""
-    plain = isinstance(one, ast.Constant) and one.value is None and held.kind in ("array", "tensor", "variable")
+    plain = isinstance(one, ast.Constant) and one.value is None and value.kind in ("array", "tensor", "variable")
     return plain or (isinstance(one, ast.Constant) and one.value is ...)
 
 
@@ -307,9 +311,9 @@ def _sliced_rows(machine: RunContext, cut: ast.Slice, rows: int | None, scope: S
     low, high = cut.lower, cut.upper
     if low is None and high is None and cut.step is None:
         return rows
-    apart = _window_length_node(low, high) if cut.step is None else None
-    if apart is not None:
-        wide = machine.value(apart, scope)
+    window = _window_length_node(low, high) if cut.step is None else None
+    if window is not None:
+        wide = machine.value(window, scope)
         return wide.known if isinstance(wide.known, int) and not wide.varies else None
     ends = [machine.value(one, scope) if one is not None else NO_VALUE for one in (low, high, cut.step)]
     known = [one.known for one in ends]
@@ -322,7 +326,7 @@ def _sliced_rows(machine: RunContext, cut: ast.Slice, rows: int | None, scope: S
 
 
 def slice_length_node(cut: ast.Slice) -> ast.expr | None:
-    """What the length of a slice is at most: ``n`` of ``x[:n]`` and ``x[i : i + n]``."""
+    """The upper bound of a slice's length: ``n`` of ``x[:n]`` and ``x[i : i + n]``."""
     if cut.step is not None:
         return None
     return cut.upper if cut.lower is None else _window_length_node(cut.lower, cut.upper)
@@ -344,12 +348,12 @@ def _window_length_node(low: ast.expr | None, high: ast.expr | None) -> ast.expr
 
 
 def _uneven_loops(machine: RunContext, cut: ast.Slice, scope: Scope) -> frozenset[int]:
-    """The loops in whose turns a slice's length changes, since its ends do not move together."""
+    """The loops that change the length of a slice, because its ends do not move together."""
     low = machine.value(cut.lower, scope).varies if cut.lower is not None else frozenset()
     high = machine.value(cut.upper, scope).varies if cut.upper is not None else frozenset()
     if cut.upper is None or not high:
-        return frozenset()  # the remainder: one turn in many, as with batches
+        return frozenset()  # the remainder: one iteration in many, as with batches
     if cut.lower is None:
         return high
-    apart = isinstance(cut.lower, ast.Subscript) and isinstance(cut.upper, ast.Subscript)  # x[ends[i] : ends[i + 1]]
-    return high if apart and low & high else frozenset()
+    between_items = isinstance(cut.lower, ast.Subscript) and isinstance(cut.upper, ast.Subscript)
+    return high if between_items and low & high else frozenset()  # x[ends[i] : ends[i + 1]]

@@ -47,10 +47,10 @@ def _attribute_value(machine: RunContext, node: ast.Attribute, scope: Scope) -> 
     found = operators.find_attribute(on, node.attr) if on.kind in ("object", "class") else on.items.get(node.attr)
     if found is not None and on.kind in ("object", "class", "keras"):
         if found.kind == "method" and found.of is not None and found.of.dtype in ("property", "cached_property"):
-            made = machine.call(found, CallArgs(node))
+            value = machine.call(found, CallArgs(node))
             if found.of.dtype == "cached_property":
-                on.items[node.attr] = made
-            return made
+                on.items[node.attr] = value
+            return value
         return found
     return framework_calls.library_attribute(on, node.attr)
 
@@ -82,29 +82,29 @@ def _call_value(machine: RunContext, node: ast.Call, scope: Scope) -> Value:
         return _super_object(scope)
     args: list[Value] = []
     for one in node.args:
-        given = machine.value(one.value if isinstance(one, ast.Starred) else one, scope)
+        argument = machine.value(one.value if isinstance(one, ast.Starred) else one, scope)
         if isinstance(one, ast.Starred):
             args += (
-                given.items.values()
-                if given.kind in ("list", "tuple", "dict")
-                else [operators.item_value(given, NOT_KNOWN)]
+                argument.items.values()
+                if argument.kind in ("list", "tuple", "dict")
+                else [operators.item_value(argument, NOT_KNOWN)]
             )
         else:
-            args.append(given)
+            args.append(argument)
     del args[MAX_ITEMS:]
     keywords: dict[str, Value] = {}
     for key in node.keywords:
-        given = machine.value(key.value, scope)
-        keywords |= {key.arg: given} if key.arg else {str(k): v for k, v in given.items.items()}
+        argument = machine.value(key.value, scope)
+        keywords |= {key.arg: argument} if key.arg else {str(k): v for k, v in argument.items.items()}
     if name and isinstance(node.func, ast.Attribute):
         on = machine.value(node.func.value, scope) if not isinstance(node.func.value, ast.Call) else UNKNOWN
-        made = CallArgs(node, args, keywords)
+        call = CallArgs(node, args, keywords)
         if name == ".update" and on.kind == "unknown" and keywords and not args:
             call_resolution.assume_mapping(machine, node.func.value, on, scope).items.update(keywords)
-        call_resolution.run_handed_functions(machine, made)
+        call_resolution.run_handed_functions(machine, call)
         drawn = node.func.attr in data_calls.NUMPY_ONLY_DRAWS
-        gives = lambda: data_calls.numpy_draw(machine, name[1:], made) if drawn else UNKNOWN.varying_in(on.varies)  # noqa: E731
-        return call_resolution.recorded_result(machine, name, on, made, gives)
+        gives = lambda: data_calls.numpy_draw(machine, name[1:], call) if drawn else UNKNOWN.varying_in(on.varies)  # noqa: E731
+        return call_resolution.recorded_result(machine, name, on, call, gives)
     if not machine.silent and machine.source is machine.main:
         runs = call_resolution.function_run_by(callee)
         if runs is not None:
@@ -126,11 +126,11 @@ def _super_object(scope: Scope) -> Value:
 
 
 def _comprehension_value(machine: RunContext, node: Any, scope: Scope) -> Value:
-    made: list[Value] = []
-    turns: list[int | None] = []  # minimum numbers of turns
-    exact = _run_generators(machine, node, node.generators, scope, made, turns)
+    items: list[Value] = []
+    turns: list[int | None] = []  # minimum numbers of iterations
+    exact = _run_generators(machine, node, node.generators, scope, items, turns)
     kind = "dict" if isinstance(node, ast.DictComp) else "rows" if isinstance(node, ast.GeneratorExp) else "list"
-    one = join_values(made) if made else UNKNOWN
+    one = join_values(items) if items else UNKNOWN
     known = turns[0] if len(turns) == 1 and turns[0] is not None and not node.generators[0].ifs else NOT_KNOWN
     if kind == "rows":
         return Value("rows", known, of=one, born=machine.born())
@@ -145,30 +145,30 @@ def _run_generators(
     node: Any,
     left: Sequence[ast.comprehension],
     scope: Scope,
-    made: list[Value],
+    items: list[Value],
     turns: list[int | None],
 ) -> int | None:
-    """Runs the remaining generators of a comprehension; appends the items made, and the minimum turns of each loop.
+    """Runs the remaining generators of a comprehension; appends the items, and the minimum iterations of each loop.
 
-    Gives the number of turns of the first of them; None if unknown.
+    Returns the number of iterations of the first of them; None if unknown.
     """
     if not left:
         if isinstance(node, ast.DictComp):
             machine.value(node.key, scope)
-        made.append(machine.value(node.value if isinstance(node, ast.DictComp) else node.elt, scope))
+        items.append(machine.value(node.value if isinstance(node, ast.DictComp) else node.elt, scope))
         return None
     one = left[0]
-    items = machine.value(one.iter, scope)
-    count = operators.known_length(items)
-    turns.append(operators.minimum_length(items))
+    iterable = machine.value(one.iter, scope)
+    count = operators.known_length(iterable)
+    turns.append(operators.minimum_length(iterable))
 
     def turn(loop: Loop) -> None:
-        machine.store(one.target, machine.each(items, loop, one), scope)
+        machine.store(one.target, machine.each(iterable, loop, one), scope)
         for test in one.ifs:
             machine.value(test, scope)
-        _run_generators(machine, node, left[1:], scope, made, turns)
+        _run_generators(machine, node, left[1:], scope, items, turns)
 
-    machine.loop(one, count, items, turn, scope)
+    machine.loop(one, count, iterable, turn, scope)
     return count
 
 
@@ -181,16 +181,16 @@ def _sequence_literal(machine: RunContext, node: Any, scope: Scope) -> Value:
 def _dict_literal(machine: RunContext, node: ast.Dict, scope: Scope) -> Value:
     items: dict[Any, Value] = {}
     for key, one in zip(node.keys, node.values, strict=True):
-        held = machine.value(one, scope)
+        value = machine.value(one, scope)
         if len(items) > MAX_ITEMS:
-            items = {None: join_values([*items.values(), held])}
+            items = {None: join_values([*items.values(), value])}
             continue
         if key is None:
-            items = {k: join_two(v, held.items[None]) for k, v in items.items()} if None in held.items else items
-            items |= {k: v for k, v in held.items.items() if k is not None or None not in items}
+            items = {k: join_two(v, value.items[None]) for k, v in items.items()} if None in value.items else items
+            items |= {k: v for k, v in value.items.items() if k is not None or None not in items}
             continue
         name = machine.value(key, scope).known
-        items[name if isinstance(name, (str, int, float)) else None] = held
+        items[name if isinstance(name, (str, int, float)) else None] = value
     return Value("dict", items=items, born=machine.born())
 
 
@@ -210,7 +210,7 @@ def _comparison_value(machine: RunContext, node: ast.Compare, scope: Scope) -> V
     known = NOT_KNOWN
     if isinstance(op, (ast.Eq, ast.NotEq)) and len(sides) == 2 and NOT_KNOWN not in (sides[0].known, sides[1].known):
         known = (sides[0].known == sides[1].known) == isinstance(op, ast.Eq)
-    # ``return len(self.rows) > 64`` of a buffer holds in most turns once it does.
+    # ``return len(self.rows) > 64`` of a buffer holds in most iterations once it does.
     more = len(sides) == 2 and isinstance(op, (ast.Gt, ast.GtE)) and sides[0].kind == "number"
     usual = statement_rules.USUALLY_TRUE if more and sides[0].name == "int" else None
     return Value("number", known, varies, name="bool", data=usual)
@@ -252,22 +252,22 @@ def _yield_value(machine: RunContext, node: Any, scope: Scope) -> Value:
 
 def _fstring_value(machine: RunContext, node: ast.JoinedStr, scope: Scope) -> Value:
     shown = [machine.value(n.value, scope) for n in node.values if isinstance(n, ast.FormattedValue)]
-    given = CallArgs(node, shown)
-    made = formatted_text(given.varies, shown)
+    call = CallArgs(node, shown)
+    text = formatted_text(call.varies, shown)
     plain = all(n.format_spec is None and n.conversion == -1 for n in node.values if isinstance(n, ast.FormattedValue))
-    if plain and not given.varies and all(isinstance(one.known, (str, int)) for one in shown):
-        held = iter(shown)
-        said = (n.value if isinstance(n, ast.Constant) else next(held).known for n in node.values)
-        made = Value("text", "".join(map(str, said)))
-    return call_resolution.recorded_result(machine, "format", None, given, lambda: made)
+    if plain and not call.varies and all(isinstance(one.known, (str, int)) for one in shown):
+        parts = iter(shown)
+        words = (n.value if isinstance(n, ast.Constant) else next(parts).known for n in node.values)
+        text = Value("text", "".join(map(str, words)))
+    return call_resolution.recorded_result(machine, "format", None, call, lambda: text)
 
 
 def _arithmetic_value(machine: RunContext, node: ast.BinOp, scope: Scope) -> Value:
     left, right = machine.value(node.left, scope), machine.value(node.right, scope)
     if left.kind == "text" and isinstance(node.op, ast.Mod):
-        given = CallArgs(node, [right])
+        call = CallArgs(node, [right])
         return call_resolution.recorded_result(
-            machine, "format", None, given, lambda: formatted_text(left.varies | right.varies, [left, right])
+            machine, "format", None, call, lambda: formatted_text(left.varies | right.varies, [left, right])
         )
     found = operators.arithmetic_result(node.op, left, right)
     rounded = isinstance(node.op, ast.Mult) and (_is_rounded_division(node.left) or _is_rounded_division(node.right))

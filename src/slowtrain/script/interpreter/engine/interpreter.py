@@ -1,7 +1,7 @@
 """The interpreter's statements: executes a script as Python would, on abstract values.
 
-A loop's body is executed twice: a dry turn shows which names it changes, and the second turn records events. If an
-``if`` condition is unknown, both branches are executed. The run ends at a limit of visited nodes.
+A loop's body is executed twice: a dry iteration shows which names it changes, and the second iteration records events.
+If an ``if`` condition is unknown, both branches are executed. The run ends at a limit of visited nodes.
 """
 
 from __future__ import annotations
@@ -65,9 +65,9 @@ def called_functions(source: Source) -> dict[ast.Call, set[ast.AST]]:
     return _interpret_file(source).called
 
 
-def producing_expression(source: Source, held: Value) -> ast.expr | None:
+def producing_expression(source: Source, value: Value) -> ast.expr | None:
     """The expression that gave a value, if there is one."""
-    return next((node for node, found in _interpret_file(source).values.items() if found is held), None)
+    return next((node for node, found in _interpret_file(source).values.items() if found is value), None)
 
 
 @cache_recent(4, ended=lambda machine: machine.end())
@@ -144,16 +144,16 @@ class Interpreter(RunContext):
                 place = key.known if key.known is not NOT_KNOWN and not key.varies else None
                 if place is None:  # it may be any of them
                     owner.items.update({k: join_two(v, value) for k, v in owner.items.items()})
-                held = owner.items.get(place)
-                owner.items[place] = value if held is None or not self.loops else join_two(held, value)
+                before = owner.items.get(place)
+                owner.items[place] = value if before is None or not self.loops else join_two(before, value)
 
     def _remember_before_change(self, where: dict[Any, Value], key: Any) -> None:
-        """Keeps the old value during a dry turn."""
+        """Keeps the old value during a dry iteration."""
         if self.silent and key in where:
             self._stored.append((where, key, where[key]))
 
     def loop(self, node: ast.AST, turns: int | None, items: Value, turn: Callable[[Loop], None], scope: Scope) -> None:
-        """Executes one turn of a loop, which stands for all of them."""
+        """Executes one iteration of a loop, which stands for all of them."""
         if turns == 0:
             return
         with self.enter_loop(node, turns, items) as loop:
@@ -170,9 +170,9 @@ class Interpreter(RunContext):
                     if key in where and where[key] is not was:
                         where[key] = _loop_carried(was, where[key], loop)
                 for name, value in scope.names.items():
-                    held = before.get(name)
-                    if held is not None and held is not value:
-                        scope.names[name] = _loop_carried(held, value, loop)
+                    earlier = before.get(name)
+                    if earlier is not None and earlier is not value:
+                        scope.names[name] = _loop_carried(earlier, value, loop)
             turn(loop)
 
     def _note_loop(self, node: ast.AST) -> None:
@@ -182,32 +182,32 @@ class Interpreter(RunContext):
         if over is not None:
             self.note("loop", None, CallArgs(over), UNKNOWN)
 
-    def call(self, callee: Value, given: CallArgs) -> Value:
+    def call(self, callee: Value, call: CallArgs) -> Value:
         """The result of calling ``callee``; records the call."""
-        return call_resolution.call_result(self, callee, given)
+        return call_resolution.call_result(self, callee, call)
 
     def each(self, items: Value, loop: Loop, node: ast.AST) -> Value:
-        """The value of a loop's target, which changes in each turn."""
+        """The value of a loop's target, which changes in each iteration."""
         return call_resolution.loop_item(self, items, loop, node)
 
     # Functions of the script.
 
-    def run(self, function: Value, given: CallArgs) -> Value:
+    def run_function(self, function: Value, call: CallArgs) -> Value:
         """The return value of a function or lambda of the script; for a generator function, the generator."""
         node: Any = function.node
         if not isinstance(node, (*FUNCTION_NODES, ast.Lambda)) or not isinstance(function.data, Scope):
             return UNKNOWN  # a tf.function of something else
         if len(self.running) >= MAX_CALL_DEPTH or self.running.count(node) >= MAX_RECURSIONS:
             return UNKNOWN
-        scope = self.opened(Scope(function.data, kind=function.of))
+        scope = self.register_scope(Scope(function.data, kind=function.of))
         caller = self.source
         with self.in_file_of(scope), suppress(*self._outer_limits(scope)):
-            self._bind(node, scope, given)
+            self._bind(node, scope, call)
             if isinstance(node, ast.Lambda):
-                return self._inside(node, given.node, caller, lambda: self.value(node.body, scope))
+                return self._run_in_frame(node, call.node, caller, lambda: self.value(node.body, scope))
             if "yield" in self.source.words and python_builtins.is_generator(node):
                 return Value("generator", node=node, name=node.name, data=scope, born=self.born())
-            return self._inside(node, given.node, caller, lambda: self._run_body(node, scope))
+            return self._run_in_frame(node, call.node, caller, lambda: self._run_body(node, scope))
         return UNKNOWN
 
     def _outer_limits(self, scope: Scope) -> tuple[type[BaseException], ...]:
@@ -218,8 +218,8 @@ class Interpreter(RunContext):
         self.block(node.body, scope)
         return join_values(scope.returned) if scope.returned else Value("none", None)
 
-    def yielded(self, generator: Value) -> Value:
-        """What a generator yields, in any of its turns."""
+    def yielded_value(self, generator: Value) -> Value:
+        """The join of all values that a generator yields."""
         node, made_in = generator.node, generator.data
         if (
             not isinstance(node, FUNCTION_NODES)
@@ -227,12 +227,12 @@ class Interpreter(RunContext):
             or self.running.count(node) >= MAX_RECURSIONS
         ):
             return UNKNOWN
-        scope = self.opened(Scope(made_in.above, dict(made_in.names), kind=made_in.kind))
+        scope = self.register_scope(Scope(made_in.above, dict(made_in.names), kind=made_in.kind))
         with self.in_file_of(scope), suppress(*self._outer_limits(scope)):
-            self._inside(node, node, self.source, lambda: self._run_body(node, scope))
+            self._run_in_frame(node, node, self.source, lambda: self._run_body(node, scope))
         return join_values(scope.yielded)
 
-    def _inside(self, node: ast.AST, at: ast.AST, caller: Source, body: Callable[[], Value]) -> Value:
+    def _run_in_frame(self, node: ast.AST, at: ast.AST, caller: Source, body: Callable[[], Value]) -> Value:
         self.running.append(node)
         self.ran.add(node)
         before = len(self.path)
@@ -246,27 +246,29 @@ class Interpreter(RunContext):
             del self.path[before:], self.files[before:]
 
     def _bind(self, node: Any, scope: Scope, handed: CallArgs) -> None:
-        given: ast.arguments = node.args
+        parameters: ast.arguments = node.args
         args, keywords = handed.args, handed.keywords
-        names = [a.arg for a in (*given.posonlyargs, *given.args)]
-        defaults = dict(zip(names[len(names) - len(given.defaults) :], given.defaults, strict=True))
-        defaults |= {a.arg: d for a, d in zip(given.kwonlyargs, given.kw_defaults, strict=True) if d is not None}
+        names = [a.arg for a in (*parameters.posonlyargs, *parameters.args)]
+        defaults = dict(zip(names[len(names) - len(parameters.defaults) :], parameters.defaults, strict=True))
+        defaults |= {
+            a.arg: d for a, d in zip(parameters.kwonlyargs, parameters.kw_defaults, strict=True) if d is not None
+        }
         bound, places = dict(zip(names, args, strict=False)), len(names)
-        names += [a.arg for a in given.kwonlyargs]
+        names += [a.arg for a in parameters.kwonlyargs]
         bound |= {k: v for k, v in keywords.items() if k in names}
         outside = scope.above or scope
         for name in names:
             if name not in bound:
                 bound[name] = self.value(defaults[name], outside) if name in defaults else UNKNOWN
-        if given.vararg is not None:
-            bound[given.vararg.arg] = Value("tuple", items=dict(enumerate(args[places:])))
-        if given.kwarg is not None:
-            bound[given.kwarg.arg] = Value("dict", items={k: v for k, v in keywords.items() if k not in names})
+        if parameters.vararg is not None:
+            bound[parameters.vararg.arg] = Value("tuple", items=dict(enumerate(args[places:])))
+        if parameters.kwarg is not None:
+            bound[parameters.kwarg.arg] = Value("dict", items={k: v for k, v in keywords.items() if k not in names})
         for name, value in bound.items():
             scope.bind(name, value, len(self.loops))
 
 
 def _loop_carried(was: Value, value: Value, loop: Loop) -> Value:
-    """The value of a name at the begin of a turn: the value before the loop, or the one of the turn before."""
+    """The value of a name at the start of an iteration: from before the loop, or from the previous iteration."""
     same = value.known is not NOT_KNOWN and value.known == was.known
     return value if same else join_two(was, value).varying_in((loop.number,))

@@ -45,18 +45,18 @@ def run_script(machine: RunContext) -> None:
 
     Those run as other scripts of the project call them, or else with unknown arguments.
     """
-    source, scope = machine.main, machine.opened(Scope(source=machine.main))
+    source, scope = machine.main, machine.register_scope(Scope(source=machine.main))
     machine.modules[os.path.realpath(source.file)] = scope
     machine.block(source.tree.body, scope)
     _run_unused_callbacks(machine, scope)
-    every = (made.node for _, _, made in _module_functions(scope))
+    every = (own.node for _, _, own in _module_functions(scope))
     if _mentions_training(source, [node for node in every if node is not None and node not in machine.ran]):
         for driver in project_files.scripts_importing(source):
             _run_importing_script(machine, driver)
     traced = _called_in_graphs(scope)
-    for kind, function, made in _module_functions(scope):
-        trains = made.node is not None and _mentions_training(source, [made.node])
-        if made.node in machine.ran or not (trains or statement_rules.contains_loop(made.node)):
+    for kind, function, own in _module_functions(scope):
+        trains = own.node is not None and _mentions_training(source, [own.node])
+        if own.node in machine.ran or not (trains or statement_rules.contains_loop(own.node)):
             continue
         known = kind is not None and trains
         me = (
@@ -64,9 +64,9 @@ def run_script(machine: RunContext) -> None:
             if kind is not None
             else []
         )
-        in_graph = made.node in traced or (kind is not None and operators.runs_in_keras_graph(kind, made))
+        in_graph = own.node in traced or (kind is not None and operators.runs_in_keras_graph(kind, own))
         with machine.tracing() if in_graph else nullcontext():
-            machine.call(function, CallArgs(made.node or source.tree, me))
+            machine.call(function, CallArgs(own.node or source.tree, me))
 
 
 def _module_functions(scope: Scope) -> list[tuple[Value | None, Value, Value]]:
@@ -75,9 +75,9 @@ def _module_functions(scope: Scope) -> list[tuple[Value | None, Value, Value]]:
     for one in list(scope.names.values()):
         kind = one if one.kind == "class" else None
         for function in list(one.items.values()) if kind is not None else [one]:
-            made = function.of if function.kind == "graph" else function
-            if made is not None and made.kind == "function":
-                found.append((kind, function, made))
+            own = function.of if function.kind == "graph" else function
+            if own is not None and own.kind == "function":
+                found.append((kind, function, own))
     return found
 
 
@@ -86,13 +86,13 @@ def _called_in_graphs(scope: Scope) -> set[ast.AST]:
     every = _module_functions(scope)
     if not any(function.kind == "graph" for _, function, _ in every):
         return set()
-    calls = {made.node: _called_names(made.node) for _, _, made in every if made.node is not None}
-    graphs = {made.node for _, function, made in every if function.kind == "graph" and made.node is not None}
+    calls = {own.node: _called_names(own.node) for _, _, own in every if own.node is not None}
+    graphs = {own.node for _, function, own in every if function.kind == "graph" and own.node is not None}
     traced = set(graphs)
     while True:
         outside = set[str]().union(*(names for node, names in calls.items() if node not in traced))
         inside = set[str]().union(*(names for node, names in calls.items() if node in traced)) - outside
-        more = {made.node for _, _, made in every if made.node is not None and made.name in inside} - traced
+        more = {own.node for _, _, own in every if own.node is not None and own.name in inside} - traced
         if not more:
             return traced - graphs
         traced |= more
@@ -124,15 +124,15 @@ def _unknown_instance(machine: RunContext, kind: Value) -> Value:
     if kind not in machine.unmade:
         with machine.without_events():
             machine.unmade[kind] = machine.call(kind, CallArgs(kind.node or machine.main.tree))
-    made = machine.unmade[kind]
-    return Value("object", name=kind.name, of=kind, items=dict(made.items) if made.kind == "object" else {})
+    instance = machine.unmade[kind]
+    return Value("object", name=kind.name, of=kind, items=dict(instance.items) if instance.kind == "object" else {})
 
 
 def run_top_level(machine: RunContext) -> None:
     """Runs the statements of a file that does not train, for the values of their names; records no events."""
     if machine.modules:
         return
-    scope = machine.opened(Scope(source=machine.main))
+    scope = machine.register_scope(Scope(source=machine.main))
     machine.modules[os.path.realpath(machine.main.file)] = scope
     machine.left = MAX_TOP_LEVEL_NODES
     with suppress(BudgetSpent, RecursionError):
@@ -148,8 +148,8 @@ def run_unreached(machine: RunContext, function: ast.AST) -> None:
     machine.ran.add(function)
     machine.left = max(machine.left, MAX_UNREACHED_NODES)
     events, machine.events = machine.events, []
-    for kind, value, made in _module_functions(scope):
-        if made.node is function:
+    for kind, value, own in _module_functions(scope):
+        if own.node is function:
             me = [_any_instance(machine, kind)] if kind is not None else []
             with suppress(BudgetSpent, RecursionError):
                 machine.call(value, CallArgs(function, me))
@@ -158,10 +158,12 @@ def run_unreached(machine: RunContext, function: ast.AST) -> None:
 
 def _any_instance(machine: RunContext, kind: Value) -> Value:
     """An object that stands for all of its class and its subclasses: the join of those that the run makes."""
-    made = [one for several in machine.made.values() for one in several if one.of and kind in _base_classes(one.of)]
-    if not made:
+    instances = [
+        one for several in machine.made.values() for one in several if one.of and kind in _base_classes(one.of)
+    ]
+    if not instances:
         return _unknown_instance(machine, kind)
-    items = {n: join_values(one.items[n] for one in made if n in one.items) for n in made[0].items}
+    items = {n: join_values(one.items[n] for one in instances if n in one.items) for n in instances[0].items}
     return Value("object", name=kind.name, of=kind, items=items)
 
 
@@ -186,7 +188,7 @@ def _run_importing_script(machine: RunContext, driver: Source) -> None:
     """Runs a script of the project that uses the examined file."""
     file = os.path.realpath(driver.file)
     if file not in machine.modules:
-        _run_module(machine, driver, machine.opened(Scope(source=driver)))
+        _run_module(machine, driver, machine.register_scope(Scope(source=driver)))
 
 
 def _imported_scope(machine: RunContext, source: Source) -> Scope | None:
@@ -197,25 +199,25 @@ def _imported_scope(machine: RunContext, source: Source) -> Scope | None:
     if several or not any(name in source.text for name in RELEVANT_LIBRARIES):
         return None
     named = os.path.basename(file).partition(".")[0]
-    scope = machine.opened(Scope(names={"__name__": constant_value(named)}, source=source))
+    scope = machine.register_scope(Scope(names={"__name__": constant_value(named)}, source=source))
     _run_module(machine, source, scope)
     return scope
 
 
 def _run_module(machine: RunContext, source: Source, scope: Scope) -> None:
     machine.modules[os.path.realpath(source.file)] = scope
-    with machine.apart(), machine.in_file_of(scope), suppress(BudgetSpent, SyntaxError):
+    with machine.first_import(), machine.in_file_of(scope), suppress(BudgetSpent, SyntaxError):
         machine.block(source.tree.body, scope)
 
 
 def _run_unused_callbacks(machine: RunContext, scope: Scope) -> None:
     """Runs the callbacks of the file that no ``fit`` runs, as the ``fit`` of another script would."""
-    for held in list(scope.names.values()):
-        if held.name != user_callbacks.LAMBDA_CALLBACK and held.kind != "class":
+    for value in list(scope.names.values()):
+        if value.name != user_callbacks.LAMBDA_CALLBACK and value.kind != "class":
             continue
-        hooks = [held.items[name] for name in user_callbacks.BATCH_HOOKS if name in held.items]
+        hooks = [value.items[name] for name in user_callbacks.BATCH_HOOKS if name in value.items]
         if not hooks or any(hook.node in machine.ran for hook in hooks):
             continue
-        callback = _unknown_instance(machine, held) if held.kind == "class" else held
-        place = ast.copy_location(ast.Call(ast.Name("fit", ast.Load()), [], []), held.node or machine.main.tree)
+        callback = _unknown_instance(machine, value) if value.kind == "class" else value
+        place = ast.copy_location(ast.Call(ast.Name("fit", ast.Load()), [], []), value.node or machine.main.tree)
         user_callbacks.run_unknown_fit(machine, callback, place)

@@ -1,4 +1,4 @@
-"""Questions about a script that the interpreter's run answers: values of expressions, turns of loops, callees.
+"""Questions about a script that the interpreter's run answers: values of expressions, iterations of loops, callees.
 
 An answer holds in all executions of a place. None: it is unknown, or the place is never executed.
 """
@@ -32,7 +32,7 @@ SAME_ROWS_FUNCTIONS = frozenset("astype copy array asarray convert_to_tensor con
 COMMON_METHODS = frozenset(n for kind in (dict, list, set, str, bytes, int) for n in vars(kind)) | frozenset(
     "fit predict evaluate compile save build call load read write close open run train test reset next".split()
 )
-MAX_FEW_TURNS = 10  # turns of a loop over settings, which does a thing few times
+MAX_FEW_TURNS = 10  # iterations of a loop over settings, which does a thing few times
 
 
 def constant_at(source: Source, node: ast.expr | None) -> object:
@@ -59,7 +59,7 @@ def kind_at(source: Source, node: ast.expr) -> str:
     if found.kind == "array":
         return ARRAY
     if found.kind in ("tuple", "dict") and found.items:  # an element of a data set
-        parts = [one for one in found.inside() if one.kind not in ("tuple", "list", "dict")]
+        parts = [one for one in found.nested_values() if one.kind not in ("tuple", "list", "dict")]
         return TENSOR if all(one.kind in ("tensor", "variable") for one in parts) else UNKNOWN
     known = found.known is not NOT_KNOWN and not found.varies
     return CONSTANT if known and found.kind in ("number", "text") else NUMBER if found.kind == "number" else UNKNOWN
@@ -117,7 +117,7 @@ def _written_row_count(source: Source, node: ast.expr, depth: int) -> int | None
 
 
 def loop_turns(source: Source, loop: ast.AST) -> int | None:
-    """The number of turns of a loop, or its minimum; None if unknown or if it is executed with several numbers."""
+    """The number of iterations of a loop, or its minimum; None if unknown or if it is executed with several numbers."""
     known = _turns_by_loop(source).get(loop)
     if known is not None:
         return next(iter(known)) if len(known) == 1 else None
@@ -125,7 +125,7 @@ def loop_turns(source: Source, loop: ast.AST) -> int | None:
 
 
 def has_few_turns(source: Source, loop: ast.AST) -> bool:
-    """Whether a loop is known to take few turns; one over a data set comes again in each epoch."""
+    """Whether a loop is known to have few iterations; a loop over a data set repeats in each epoch."""
     if isinstance(loop, ast.For) and is_dataset(source, loop.iter):
         return False
     known = loop_turns(source, loop)
@@ -151,10 +151,10 @@ def _turns_by_loop(source: Source) -> dict[ast.AST, set[int | None]]:
     return found
 
 
-def is_lengthened(source: Source, held: Value, loops: Iterable[Loop]) -> bool:
-    """Whether turns of these loops add to a list from before them, so that its length in a turn is unknown."""
-    numbers = {one.number for one in loops} - set(held.born)
-    return held.kind == "list" and bool(numbers & _lengthening_loops(source).get(id(held.items), frozenset()))
+def is_lengthened(source: Source, value: Value, loops: Iterable[Loop]) -> bool:
+    """Whether these loops add to a list from before them, so that its length in an iteration is unknown."""
+    numbers = {one.number for one in loops} - set(value.born)
+    return value.kind == "list" and bool(numbers & _lengthening_loops(source).get(id(value.items), frozenset()))
 
 
 @cache_recent(4)
@@ -169,7 +169,7 @@ def _lengthening_loops(source: Source) -> dict[int, frozenset[int]]:
 
 
 def _yields_in(items: Value, loop: ast.AST) -> bool:
-    """Whether a generator yields in this loop, the only one that it has, so that both take the same turns."""
+    """Whether a generator yields in this loop, the only one that it has, so that both have the same iterations."""
     if items.kind != "generator" or items.node is None or not isinstance(loop, (ast.For, ast.While)):
         return False
     inside = list(syntax_tree.walk(items.node))
@@ -193,7 +193,7 @@ def call_method_at(source: Source, node: ast.expr) -> ast.FunctionDef | None:
 
 
 def dataset_at(source: Source, node: ast.expr | None) -> Value | None:
-    """The data set that an expression gives; its ``data`` holds "rows", "batch" and "turns"."""
+    """The data set that an expression gives; its ``data`` holds "rows", "batch" and "iterations"."""
     found = value_at(source, node) if node is not None else None
     return found if found is not None and found.kind == "dataset" and isinstance(found.data, dict) else None
 
@@ -230,16 +230,16 @@ def _function_by_name(source: Source, call: ast.Call) -> Function | None:
     return found if found is not None and class_members.is_method(source, found) else None
 
 
-def calls_running(source: Source, made: Function) -> list[ast.Call]:
+def calls_running(source: Source, function: Function) -> list[ast.Call]:
     """The calls of this file that run a function."""
-    several = [*call_index.index_of(source).called(made.name), *interpreter.called_functions(source)]
-    return [call for call in dict.fromkeys(several) if called_function(source, call) is made]
+    several = [*call_index.index_of(source).called(function.name), *interpreter.called_functions(source)]
+    return [call for call in dict.fromkeys(several) if called_function(source, call) is function]
 
 
 def loops_running(source: Source, node: ast.AST, depth: int = 3) -> Iterator[tuple[ast.For | ast.While, ast.stmt]]:
-    """The loops in every turn of which ``node`` runs, in its function or its callers, each with the statement there.
+    """The loops that run ``node`` in every iteration, in its function or its callers, each with the statement there.
 
-    Goes up from a node and stops at anything that decides whether it runs: an ``if``, a loop that may take no turn.
+    Goes up from a node and stops at anything that decides whether it runs: an ``if``, a loop without iterations.
     """
     above = node_lookup.parents_of(source)
     child: ast.AST = node
@@ -258,7 +258,7 @@ def loops_running(source: Source, node: ast.AST, depth: int = 3) -> Iterator[tup
 
 
 def repeating_loop(source: Source, node: ast.AST, least: int, depth: int = 3) -> ast.AST | None:
-    """The loop around ``node``, or around a call of its function, that may take ``least`` turns; else None.
+    """The loop around ``node``, or around a call of its function, that may have ``least`` iterations; else None.
 
     Also the items of a call that receives the function and runs it for each.
     """
@@ -311,12 +311,12 @@ def array_rank(source: Source, node: ast.expr) -> Rank | None:
     return (node.id, 0) if plain or found.kind == "array" else None
 
 
-def _array_of_same_shape(made: ast.expr) -> ast.expr | None:
+def _array_of_same_shape(node: ast.expr) -> ast.expr | None:
     """``x`` of ``np.empty(x.shape)`` and ``np.zeros_like(x)``."""
-    first = made.args[0] if isinstance(made, ast.Call) and made.args else None
+    first = node.args[0] if isinstance(node, ast.Call) and node.args else None
     if isinstance(first, ast.Attribute) and first.attr == "shape":
         return first.value
-    return first if isinstance(made, ast.Call) and node_lookup.called_name(made).endswith("_like") else None
+    return first if isinstance(node, ast.Call) and node_lookup.called_name(node).endswith("_like") else None
 
 
 def is_array(source: Source, name: ast.Name) -> bool:
@@ -335,11 +335,11 @@ def is_array(source: Source, name: ast.Name) -> bool:
     return any(isinstance(n.value, ast.Name) and n.value.id == name.id for n in shapes)
 
 
-def is_keras_object(held: Value | None, name: str) -> bool:
+def is_keras_object(value: Value | None, name: str) -> bool:
     """Whether a value is an object of the Keras class with this full name."""
-    return held is not None and held.kind == "keras" and held.name == name
+    return value is not None and value.kind == "keras" and value.name == name
 
 
 def least_turns(loops: Iterable[Loop]) -> int:
-    """The number of turns of nested loops together; a loop whose turns and items are unknown counts once."""
+    """The number of iterations of nested loops together; a loop whose iterations and items are unknown counts once."""
     return prod(loop.turns or operators.minimum_length(loop.items) or 1 for loop in loops)

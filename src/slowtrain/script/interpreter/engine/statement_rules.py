@@ -1,4 +1,4 @@
-"""The interpreter's statements, and its conditions: whether they surely hold, and whether they hold in most turns."""
+"""The interpreter's statements, and whether conditions hold: in every iteration, or in most."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ from slowtrain.script.text.source_file import Source, cache_recent
 
 _GRAPH_PATTERN = re.compile(r"\.function\b|import function\b|\bSession\(")
 _TOP_LEVEL_BLOCK = re.compile(r"^(?:for|while|if|with)\b", re.MULTILINE)
-USUALLY_TRUE = "usual"  # the ``data`` of a condition that holds in most turns
-MAX_FREQUENT_PERIOD = 10  # turns; more often is part of the step, less often is reporting
+USUALLY_TRUE = "usual"  # the ``data`` of a condition that holds in most iterations
+MAX_FREQUENT_PERIOD = 10  # iterations; more often is part of the step, less often is reporting
 
 
 def starts_graph_program(source: Source) -> bool:
@@ -63,41 +63,40 @@ def _record_truth_test(machine: RunContext, test: ast.expr, found: Value) -> Non
 
 
 def constant_truth(test: Value) -> bool | None:
-    """Whether a condition holds, if this is certain in every turn; else None."""
+    """Whether a condition holds, if this is certain in every iteration; else None."""
     if test.varies or test.known is NOT_KNOWN:
         return None
     return bool(test.known)
 
 
 def holds_usually(machine: RunContext, test: ast.expr, scope: Scope) -> bool:
-    """Whether a condition holds in many turns: after a warm-up, or once in a few (``step % 4 == 0``)."""
-    if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And):
-        return all(holds_usually(machine, one, scope) for one in test.values)
-    if isinstance(test, (ast.Name, ast.Attribute)):
-        return bool(machine.value(test, scope).data == USUALLY_TRUE)
-    if not isinstance(test, ast.Compare) or len(test.ops) != 1:
-        return False
-    op, left = test.ops[0], test.left
-    if isinstance(op, (ast.Gt, ast.GtE)):
-        counted = machine.value(left, scope)
-        return counted.kind == "number" and counted.name == "int"
-    if isinstance(op, ast.Eq) and isinstance(left, ast.BinOp) and isinstance(left.op, ast.Mod):
-        period = machine.value(left.right, scope).known
-        return isinstance(period, int) and period <= MAX_FREQUENT_PERIOD
+    """Whether a condition holds in many iterations: after a warm-up, or once in a few (``step % 4 == 0``)."""
+    match test:
+        case ast.BoolOp(op=ast.And(), values=parts):
+            return all(holds_usually(machine, one, scope) for one in parts)
+        case ast.Name() | ast.Attribute():
+            return bool(machine.value(test, scope).data == USUALLY_TRUE)
+        case ast.Compare(left=left, ops=[ast.Gt() | ast.GtE()]):
+            counted = machine.value(left, scope)
+            return counted.kind == "number" and counted.name == "int"
+        case ast.Compare(left=ast.BinOp(op=ast.Mod(), right=right), ops=[ast.Eq()]):
+            period = machine.value(right, scope).known
+            return isinstance(period, int) and period <= MAX_FREQUENT_PERIOD
     return False
 
 
 def skips_most_turns(machine: RunContext, test: ast.If, scope: Scope) -> bool:
-    """Whether it is ``if step % 100: return``, after which only a few turns continue."""
+    """Whether it is ``if step % 100: return``, after which only a few iterations continue."""
     if test.orelse or not isinstance(test.body[-1], (ast.Return, ast.Continue)):
         return False
-    asked = test.test
-    if isinstance(asked, ast.Compare) and len(asked.ops) == 1 and isinstance(asked.ops[0], ast.NotEq):
-        asked = asked.left
-    if not isinstance(asked, ast.BinOp) or not isinstance(asked.op, ast.Mod):
-        return False
-    period = machine.value(asked.right, scope).known
-    return not isinstance(period, int) or period > MAX_FREQUENT_PERIOD
+    match test.test:
+        case (
+            ast.BinOp(op=ast.Mod(), right=right)
+            | ast.Compare(left=ast.BinOp(op=ast.Mod(), right=right), ops=[ast.NotEq()])
+        ):
+            period = machine.value(right, scope).known
+            return not isinstance(period, int) or period > MAX_FREQUENT_PERIOD
+    return False
 
 
 @cache_recent(4096)
@@ -150,21 +149,21 @@ def _return(machine: RunContext, node: ast.Return, scope: Scope) -> bool:
 
 
 def _define(machine: RunContext, node: ast.FunctionDef, scope: Scope) -> None:
-    made = Value("function", node=node, name=node.name, data=scope, born=machine.born())
+    function = Value("function", node=node, name=node.name, data=scope, born=machine.born())
     for one in reversed(node.decorator_list):
-        made = call_resolution.decorated_value(machine, one, made, scope)
-    scope.bind(node.name, made, len(machine.loops))
+        function = call_resolution.decorated_value(machine, one, function, scope)
+    scope.bind(node.name, function, len(machine.loops))
 
 
 def _define_class(machine: RunContext, node: ast.ClassDef, scope: Scope) -> None:
-    inner = machine.opened(Scope(scope))
+    inner = machine.register_scope(Scope(scope))
     bases = [machine.value(one, scope) for one in node.bases]
     machine.block(node.body, inner)
-    made = Value("class", node=node, name=node.name, data=bases, items=inner.names)
+    kind = Value("class", node=node, name=node.name, data=bases, items=inner.names)
     for one in inner.names.values():
         if one.kind in ("function", "graph"):
-            operators.set_owner_class(one, made)
-    scope.bind(node.name, made, len(machine.loops))
+            operators.set_owner_class(one, kind)
+    scope.bind(node.name, kind, len(machine.loops))
 
 
 def _declare(_: RunContext, node: Any, scope: Scope) -> None:
@@ -249,8 +248,8 @@ def _match(machine: RunContext, node: ast.Match, scope: Scope) -> bool:
 def _as_load(target: Any) -> ast.expr:
     """An assignment target as an expression that reads it."""
     fields = {name: getattr(target, name) for name in target._fields} | {"ctx": ast.Load()}
-    made: ast.expr = ast.copy_location(type(target)(**fields), target)
-    return made
+    copy: ast.expr = ast.copy_location(type(target)(**fields), target)
+    return copy
 
 
 STATEMENT_RULES: dict[type[ast.AST], Any] = {

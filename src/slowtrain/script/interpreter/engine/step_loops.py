@@ -1,4 +1,4 @@
-"""The loops of a script that take training steps, by their text and by interpretation, and what each turn does."""
+"""The loops of a script that take training steps, by text and by interpretation, and what each iteration does."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from slowtrain.script.navigation import call_index, node_lookup, scope_names
 from slowtrain.script.text import syntax_tree
 from slowtrain.script.text.source_file import FUNCTION_NODES, Source, cache_recent
 
-MIN_LOOP_TURNS = 5  # fewer turns do not count as a loop of steps
+MIN_LOOP_TURNS = 5  # fewer iterations do not count as a loop of steps
 # Updates of variables with explicit gradients, without a tape.
 SCATTER_UPDATES = frozenset({".scatter_sub", ".scatter_add", ".scatter_nd_sub", ".scatter_nd_add"})
 UPDATE_CALLS = frozenset({".apply_gradients", ".minimize", ".train_on_batch"}) | SCATTER_UPDATES
@@ -43,7 +43,7 @@ def step_events(source: Source) -> tuple[Event, ...]:
 
 @cache_recent(4)
 def loops_by_number(source: Source) -> dict[int, Loop]:
-    """The innermost loops that take a step in each turn, by number."""
+    """The innermost loops that take a step in each iteration, by number."""
     return {
         e.loops[-1].number: e.loops[-1] for e in step_events(source) if e.loops and e.loops[-1].number not in e.rare
     }
@@ -51,7 +51,7 @@ def loops_by_number(source: Source) -> dict[int, Loop]:
 
 @cache_recent(4)
 def handwritten_loop_nodes(source: Source) -> frozenset[ast.AST]:
-    """The nodes of those loops that the script contains, if they take more than a few turns of one step each."""
+    """The nodes of those loops that the script contains, if they have more than a few iterations of one step each."""
     # A graph that contains a loop of steps is an epoch.
     epochs = {node_lookup.enclosing_function(e.loops[-1].source or source, e.loops[-1].node)
               for e in step_events(source) if e.graph and e.loops}  # fmt: skip
@@ -62,7 +62,7 @@ def handwritten_loop_nodes(source: Source) -> frozenset[ast.AST]:
 
 
 def step_loop_of(source: Source, event: Event) -> Loop | None:
-    """The innermost of the script's step loops in each of whose turns ``event`` happens, outside of any graph."""
+    """The innermost of the script's step loops that make ``event`` in each iteration, outside of any graph."""
     if event.graph or event.producer:
         return None
     return next(
@@ -72,7 +72,7 @@ def step_loop_of(source: Source, event: Event) -> Loop | None:
 
 
 def per_step_loop(source: Source, event: Event) -> Loop | None:
-    """The loop in each turn of which a step is taken and ``event`` happens, or of whose batches a callback is run.
+    """The loop that takes a step and makes ``event`` in each iteration, or that runs a callback at each batch.
 
     If ``event`` is the begin of a loop, a loop around that one.
     """
@@ -87,7 +87,7 @@ def per_step_loop(source: Source, event: Event) -> Loop | None:
 
 
 def loop_and_period(source: Source, event: Event) -> tuple[Loop, int] | None:
-    """The step loop in which ``event`` happens, and its period in turns, by ``step % n == 0``."""
+    """The step loop in which ``event`` happens, and its period in iterations, by ``step % n == 0``."""
     if event.graph or event.producer:
         return None
     known = loops_by_number(source)
@@ -111,7 +111,7 @@ def loop_and_period(source: Source, event: Event) -> tuple[Loop, int] | None:
 
 
 def is_between_epochs(source: Source, event: Event) -> bool:
-    """Whether each turn of the loop around ``event`` trains for longer than a step: an epoch, a fold."""
+    """Whether each iteration of the loop around ``event`` trains for longer than a step: an epoch, a fold."""
     if not event.loops:
         return False
     inner = event.loops[-1]
@@ -135,8 +135,8 @@ def _long_fits(source: Source) -> Iterator[Event]:
 
 def _several_epochs(fit: Event) -> bool:
     epochs = fit.given.get("epochs", 3)
-    said = "epochs" in fit.given.keywords or len(fit.given.args) > 3 or _unpacks_arguments(fit.node)
-    return said and epochs.known not in (None, 1)
+    passed = "epochs" in fit.given.keywords or len(fit.given.args) > 3 or _unpacks_arguments(fit.node)
+    return passed and epochs.known not in (None, 1)
 
 
 def _unpacks_arguments(node: ast.expr) -> bool:
@@ -153,7 +153,7 @@ def _is_batch_loop(event: Event, loop: Loop) -> bool:
 
 
 def _condition_period(source: Source, test: ast.expr) -> int | None:
-    """The period in turns of a condition; 1 for a warm-up, None if unknown."""
+    """The period in iterations of a condition; 1 for a warm-up, None if unknown."""
     if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And):
         found = [_condition_period(source, one) for one in test.values]
         known = [n for n in found if n is not None]
@@ -169,7 +169,7 @@ def _condition_period(source: Source, test: ast.expr) -> int | None:
 
 
 def steps_through_data(source: Source, loop: Loop) -> bool:
-    """Whether each turn takes its step on another part of the data, rather than on all of it."""
+    """Whether each iteration takes its step on another part of the data, rather than on all of it."""
     for event in step_events(source):
         if not event.loops or event.loops[-1].number != loop.number:
             continue
@@ -186,7 +186,7 @@ BATCH_CALLS = ("train_on_batch",)
 
 @dataclass(frozen=True)
 class StepLoop:
-    """``loop`` takes a step in every turn by ``call``; ``results``: the names that receive what the call returns."""
+    """``loop`` takes a step in every iteration by ``call``; ``results``: the names that receive the call's result."""
 
     loop: ast.For | ast.While
     call: ast.Call
@@ -220,11 +220,11 @@ def _step_functions(source: Source) -> tuple[str, ...]:
             found[function.name] = None
     for call in call_index.index_of(source).called("function"):  # step = tf.function(train_step)
         statement = node_lookup.enclosing_statement(source, call)
-        given = call.args[0] if call.args else None
-        name = given.attr if isinstance(given, ast.Attribute) else getattr(given, "id", "")
+        argument = call.args[0] if call.args else None
+        name = argument.attr if isinstance(argument, ast.Attribute) else getattr(argument, "id", "")
         if name in found and isinstance(statement, ast.Assign):
-            held = {t.attr for t in statement.targets if isinstance(t, ast.Attribute)}
-            found |= dict.fromkeys(sorted(scope_names.bound_names(statement) | held))
+            attributes = {t.attr for t in statement.targets if isinstance(t, ast.Attribute)}
+            found |= dict.fromkeys(sorted(scope_names.bound_names(statement) | attributes))
     return tuple(found)
 
 
@@ -236,7 +236,7 @@ def _result_names(source: Source, call: ast.Call) -> frozenset[str]:
 
 
 def functions_per_turn(source: Source, steps: StepLoop) -> Iterator[tuple[ast.Call, ast.FunctionDef]]:
-    """Calls of this file's functions in every turn, in inner loops too, without the step's own."""
+    """Calls of this file's functions in every iteration, in inner loops too, without the step's own."""
     todo = list(statements_per_turn(steps.loop))
     while todo:
         one = todo.pop(0)
@@ -244,37 +244,32 @@ def functions_per_turn(source: Source, steps: StepLoop) -> Iterator[tuple[ast.Ca
             todo = [*statements_per_turn(one), *todo]
             continue
         for call in (n for n in syntax_tree.walk(one) if isinstance(n, ast.Call)):
-            made = (
+            function = (
                 queries.called_function(source, call)
                 if node_lookup.called_name(call) != node_lookup.called_name(steps.call)
                 else None
             )
-            if isinstance(made, ast.FunctionDef) and not made.decorator_list:
-                yield call, made
+            if isinstance(function, ast.FunctionDef) and not function.decorator_list:
+                yield call, function
 
 
 def statements_per_turn(loop: ast.For | ast.While | ast.FunctionDef) -> Iterator[ast.stmt]:
-    """The statements that run in every turn; without branches and inner functions, loops as a whole.
+    """The statements that run in every iteration; without branches and inner functions, loops as a whole.
 
     None after ``if step % 50: return``.
     """
     todo = list(loop.body)
     while todo:
         one = todo.pop(0)
-        if (
-            isinstance(one, ast.If)
-            and isinstance(one.body[-1], (ast.Return, ast.Continue))
-            and _tests_counter(one.test)
-        ):
-            return
-        if isinstance(one, (ast.If, ast.Try, ast.ClassDef, *FUNCTION_NODES)):
-            if isinstance(one, ast.Try):
-                todo = [*one.body, *todo]
-            continue
-        if isinstance(one, (ast.With, ast.AsyncWith)):
-            todo = [*one.body, *todo]
-            continue
-        yield one
+        match one:
+            case ast.If(test=test, body=[*_, ast.Return() | ast.Continue()]) if _tests_counter(test):
+                return
+            case ast.Try(body=body) | ast.With(body=body) | ast.AsyncWith(body=body):
+                todo = [*body, *todo]
+            case ast.If() | ast.ClassDef() | ast.FunctionDef() | ast.AsyncFunctionDef():
+                pass
+            case _:
+                yield one
 
 
 def _tests_counter(test: ast.expr) -> bool:
@@ -282,5 +277,5 @@ def _tests_counter(test: ast.expr) -> bool:
 
 
 def has_outer_loop(source: Source, steps: StepLoop) -> bool:
-    """Whether another loop in the same function is around the loop, so that its turns are steps and not epochs."""
+    """Whether another loop in the same function is around the loop, so that its iterations are steps and not epochs."""
     return len(scope_names.enclosing_loops(source, steps.loop)) > 0

@@ -33,44 +33,46 @@ SIZE_POSITIONS = {
 }
 
 
-def numpy_draw(machine: RunContext, last: str, given: CallArgs) -> Value:
+def numpy_draw(machine: RunContext, last: str, call: CallArgs) -> Value:
     """The result of a NumPy draw, with new content at each call."""
     if last in ("shuffle", "seed"):
         return UNKNOWN
     loops = frozenset(machine.depth())
-    first = given.args[0] if given.args else UNKNOWN
+    first = call.args[0] if call.args else UNKNOWN
     if last in ("permutation", "permuted") and first.kind == "array":
         return first.varying_in(loops)
-    if last == "choice" and first.kind == "array" and len(given.args) == 1 and "size" not in given.keywords:
+    if last == "choice" and first.kind == "array" and len(call.args) == 1 and "size" not in call.keywords:
         return operators.item_value(first, NOT_KNOWN).with_fields(ragged=NO_LOOPS).varying_in(loops)
     place = 1 if last == "choice" else SIZE_POSITIONS.get(last)
-    if last in SCALAR_DRAWS and "size" not in given.keywords and place is not None and len(given.args) <= place:
+    if last in SCALAR_DRAWS and "size" not in call.keywords and place is not None and len(call.args) <= place:
         return number_value("float", loops)
-    size = given.get("size", place)
-    ragged = given.varies if last in ("rand", "randn") else frozenset(v for one in size.inside(2) for v in one.varies)
-    named = dtype_name(given.get("dtype")) or ("int64" if last in INTEGER_DRAWS else "float64")
+    size = call.get("size", place)
+    ragged = (
+        call.varies if last in ("rand", "randn") else frozenset(v for one in size.nested_values(2) for v in one.varies)
+    )
+    named = dtype_name(call.get("dtype")) or ("int64" if last in INTEGER_DRAWS else "float64")
     named = first.dtype if last == "choice" and first.kind == "array" else named
-    return Value("array", varies=loops, ragged=ragged, dtype=named, shape=shape_rules.drawn_shape(last, size, given),
-                 name=MANY_VALUES if _draws_many_values(last, given) else "", born=machine.born())  # fmt: skip
+    return Value("array", varies=loops, ragged=ragged, dtype=named, shape=shape_rules.drawn_shape(last, size, call),
+                 name=MANY_VALUES if _draws_many_values(last, call) else "", born=machine.born())  # fmt: skip
 
 
-def python_draw(machine: RunContext, name: str, given: CallArgs) -> Value:
+def python_draw(machine: RunContext, name: str, call: CallArgs) -> Value:
     """The result of a function of Python's ``random``, or of a generator object."""
-    last, loops = name.rpartition(".")[2], given.varies | frozenset(machine.depth())
+    last, loops = name.rpartition(".")[2], call.varies | frozenset(machine.depth())
     if last in ("Random", "SystemRandom"):
         return Value("library", name="random", born=machine.born())
     if last in ("choices", "sample"):
-        return _random_list(given, loops)
+        return _random_list(call, loops)
     if last == "choice":
-        return operators.item_value(given.get("seq", 0), NOT_KNOWN).with_fields(known=NOT_KNOWN).varying_in(loops)
+        return operators.item_value(call.get("seq", 0), NOT_KNOWN).with_fields(known=NOT_KNOWN).varying_in(loops)
     if last in ("shuffle", "seed", "setstate"):
         return UNKNOWN
     return number_value("few" if last in PYTHON_INTEGER_DRAWS else "float", loops)
 
 
-def _draws_many_values(last: str, given: CallArgs) -> bool:
+def _draws_many_values(last: str, call: CallArgs) -> bool:
     """Whether integers are drawn from more than a few values."""
-    bounds = [one.known for one in given.args[: 1 if last == "permutation" else 2]]
+    bounds = [one.known for one in call.args[: 1 if last == "permutation" else 2]]
     whole = [n for n in bounds if isinstance(n, int)]
     return (
         last in ("integers", "randint", "permutation")
@@ -79,9 +81,9 @@ def _draws_many_values(last: str, given: CallArgs) -> bool:
     )
 
 
-def _random_list(given: CallArgs, loops: frozenset[int]) -> Value:
+def _random_list(call: CallArgs, loops: frozenset[int]) -> Value:
     """The result of ``random.choices("ACGT", k=600)``."""
-    several, count = given.get("population", 0), given.get("k", 2 if len(given.args) > 2 else 1).known
+    several, count = call.get("population", 0), call.get("k", 2 if len(call.args) > 2 else 1).known
     one = number_value("few", loops) if several.kind == "range" else Value(varies=loops)
     wide = (count,) if isinstance(count, int) else None
     return Value("list", items={None: one}, shape=wide, varies=loops)
@@ -100,21 +102,21 @@ def is_pandas(on: Value) -> bool:
     return on.kind == "array" and on.name in (TABLE, COLUMN)
 
 
-def pandas_call(machine: RunContext, name: str, given: CallArgs) -> Value:
+def pandas_call(machine: RunContext, name: str, call: CallArgs) -> Value:
     """The result of a function or class of pandas."""
     last = name.rpartition(".")[2]
     if last.startswith("read_") or last in ("concat", "merge", "get_dummies"):
         return _table_value((None, None), machine.born())
-    held = given.get("data", 0)
+    data = call.get("data", 0)
     if last == "DataFrame":
-        columns = [one for key, one in held.items.items() if key is not None] if held.kind == "dict" else []
-        whole = shape_rules.shape_of(held) if held.kind in ("array", "list") else None
+        columns = [one for key, one in data.items.items() if key is not None] if data.kind == "dict" else []
+        whole = shape_rules.shape_of(data) if data.kind in ("array", "list") else None
         rows = next((n for one in columns if (n := operators.known_length(one)) is not None), None)
         shape = (rows, len(columns)) if columns else whole if whole and len(whole) == 2 else (None, None)
         return _table_value(shape, machine.born())
     if last == "Series":
-        return Value("array", dtype=held.dtype, shape=(operators.known_length(held),), name=COLUMN, born=machine.born())
-    return UNKNOWN.varying_in(given.varies)
+        return Value("array", dtype=data.dtype, shape=(operators.known_length(data),), name=COLUMN, born=machine.born())
+    return UNKNOWN.varying_in(call.varies)
 
 
 def _table_value(shape: tuple[int | None, ...], born: tuple[int, ...]) -> Value:
@@ -143,21 +145,21 @@ def table_subscript(on: Value, key: Value) -> Value | None:
     return on.with_fields(shape=None) if key.kind == "unknown" else None
 
 
-def table_method(on: Value, name: str, given: CallArgs) -> Value | None:
+def table_method(on: Value, name: str, call: CallArgs) -> Value | None:
     """The result of a method that arrays do not have, or have with another meaning; None for others."""
     if name in ("to_numpy", "astype"):
-        named = dtype_name(given.get("dtype", 0))
+        named = dtype_name(call.get("dtype", 0))
         return on.with_fields(name="" if name == "to_numpy" else on.name, dtype=named or on.dtype).varying_in(
-            given.varies
+            call.varies
         )
     if name in SAME_ROWS_METHODS:
-        return on.varying_in(given.varies)
+        return on.varying_in(call.varies)
     if name in ("head", "tail"):
-        count = given.get("n", 0).known
+        count = call.get("n", 0).known
         return on.with_fields(shape=(count if isinstance(count, int) else None, *(on.shape or (None,))[1:]))
     if name in FEWER_ROWS_METHODS:
-        return on.with_fields(shape=(None, *(on.shape or (None,))[1:])).varying_in(given.varies)
-    return UNKNOWN.varying_in(on.varies | given.varies) if name in UNKNOWN_RESULT_METHODS else None
+        return on.with_fields(shape=(None, *(on.shape or (None,))[1:])).varying_in(call.varies)
+    return UNKNOWN.varying_in(on.varies | call.varies) if name in UNKNOWN_RESULT_METHODS else None
 
 
 def _row_shape(on: Value) -> tuple[int | None, ...]:
@@ -168,21 +170,21 @@ RECORD_PARSERS = frozenset({"parse_single_example", "parse_example"})
 FEATURE_CLASSES = frozenset({"FixedLenFeature", "FixedLenSequenceFeature"})
 
 
-def record_result(last: str, given: CallArgs) -> Value | None:
+def record_result(last: str, call: CallArgs) -> Value | None:
     """The result of the parser of this name; None for other functions."""
     if last in FEATURE_CLASSES:
-        asked = given.get("shape", 0)
+        asked = call.get("shape", 0)
         shape = shape_argument(asked) if asked.items or isinstance(asked.known, int) else ()
         whole = (None, *shape) if last != "FixedLenFeature" and shape is not None else shape
-        return Value("tensor", dtype=dtype_name(given.get("dtype", 1)), shape=whole)
+        return Value("tensor", dtype=dtype_name(call.get("dtype", 1)), shape=whole)
     if last in RECORD_PARSERS:
-        features = given.get("features", 1)
+        features = call.get("features", 1)
         if features.kind != "dict" or not features.items or None in features.items:
             return None
         several = last == "parse_example"
         return Value("dict", items={k: _feature_tensor(v, several=several) for k, v in features.items.items()})
     if last == "decode_wav":
-        wide = sequence_value("tuple", [given.get("desired_samples", 2), given.get("desired_channels", 1)])
+        wide = sequence_value("tuple", [call.get("desired_samples", 2), call.get("desired_channels", 1)])
         return sequence_value(
             "tuple", [Value("tensor", dtype="float32", shape=shape_argument(wide)), Value("tensor", shape=())]
         )
@@ -210,9 +212,9 @@ SAMPLE_SHAPES = {
 LABEL_SHAPES = {"cifar10": (1,), "cifar100": (1,)}  # the shape of one label, if it is no number
 
 
-def loaded_arrays(name: str, given: CallArgs) -> Value:
-    """What ``load_data`` gives: ``(x, y)`` for training and for test."""
-    known = DATASET_ROWS.get(name, (None, None)) if "test_split" not in given.keywords else (None, None)
+def loaded_arrays(name: str, call: CallArgs) -> Value:
+    """The result of ``load_data``: ``(x, y)`` for training and for test."""
+    known = DATASET_ROWS.get(name, (None, None)) if "test_split" not in call.keywords else (None, None)
     return sequence_value("tuple", [sequence_value("tuple", _samples(name, rows)) for rows in known])
 
 

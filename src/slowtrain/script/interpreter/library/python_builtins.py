@@ -69,55 +69,57 @@ def _is_callable_object(one: Value) -> bool:
     return one.kind == "object" and operators.find_attribute(one, "__call__") is not None
 
 
-def partial_value(_: RunContext, given: CallArgs) -> Value:
+def partial_value(_: RunContext, call: CallArgs) -> Value:
     """The value of ``functools.partial``."""
-    if not given.args:
+    if not call.args:
         return UNKNOWN
-    function = given.args[0]
-    return Value("partial", name=function.name, of=function, data=CallArgs(given.node, given.args[1:], given.keywords))
+    function = call.args[0]
+    return Value("partial", name=function.name, of=function, data=CallArgs(call.node, call.args[1:], call.keywords))
 
 
-def full_arguments(made: Value, given: CallArgs) -> CallArgs:
+def full_arguments(partial: Value, call: CallArgs) -> CallArgs:
     """All arguments of the function behind a ``partial_value``."""
-    held: CallArgs = made.data
-    return CallArgs(given.node, [*held.args, *given.args], {**held.keywords, **given.keywords})
+    first: CallArgs = partial.data
+    return CallArgs(call.node, [*first.args, *call.args], {**first.keywords, **call.keywords})
 
 
-def reduce_result(machine: RunContext, given: CallArgs) -> Value:
+def reduce_result(machine: RunContext, call: CallArgs) -> Value:
     """``reduce(f, items, first)`` if the items are known one by one."""
-    several = _known_items(given.get("", 1))
+    several = _known_items(call.get("", 1))
     if not several:
         return UNKNOWN
-    found, rest = (given.args[2], several) if len(given.args) > 2 else (several[0], several[1:])
+    found, rest = (call.args[2], several) if len(call.args) > 2 else (several[0], several[1:])
     for one in rest:
-        found = machine.call(given.args[0], CallArgs(given.node, [found, one]))
+        found = machine.call(call.args[0], CallArgs(call.node, [found, one]))
     return found
 
 
-def dict_value(machine: RunContext, given: CallArgs) -> Value:
+def dict_value(machine: RunContext, call: CallArgs) -> Value:
     """``dict(pairs, name=…)``."""
-    items: dict[Any, Value] = dict(given.keywords)
-    if given.args:
-        first = given.args[0]
+    items: dict[Any, Value] = dict(call.keywords)
+    if call.args:
+        first = call.args[0]
         pairs = [one for one in _known_items(first) if one.kind == "tuple"]
         if first.kind == "dict":
             items = {**first.items, **items}
         elif pairs and all(isinstance(operators.item_value(one, 0).known, (str, int)) for one in pairs):
             items = {**{operators.item_value(one, 0).known: operators.item_value(one, 1) for one in pairs}, **items}
         else:
-            with machine.enter_loop(given.node, None, first) as loop:
-                one = machine.each(first, loop, given.node)
+            with machine.enter_loop(call.node, None, first) as loop:
+                one = machine.each(first, loop, call.node)
             items[None] = operators.item_value(one, 1) if one.kind == "tuple" else UNKNOWN
     return Value("dict", items=items, born=machine.born())
 
 
-def defaultdict_value(machine: RunContext, given: CallArgs) -> Value:
+def defaultdict_value(machine: RunContext, call: CallArgs) -> Value:
     """``defaultdict(list)``: every key exists."""
-    made = given.get("", 0).name
-    held = (
-        number_value(made) if made in ("int", "float") else Value(EMPTY_KINDS.get(made, "unknown"), born=machine.born())
+    factory = call.get("", 0).name
+    default = (
+        number_value(factory)
+        if factory in ("int", "float")
+        else Value(EMPTY_KINDS.get(factory, "unknown"), born=machine.born())
     )
-    return Value("dict", items={None: held}, born=machine.born())
+    return Value("dict", items={None: default}, born=machine.born())
 
 
 SAME_LENGTH_METHODS = frozenset({"decode", "encode", "lower", "upper", "swapcase", "translate", "tobytes"})
@@ -125,36 +127,36 @@ TEXT_METHODS = frozenset({"strip", "lstrip", "rstrip", "replace", "format", "tit
 BYTE_DTYPES = ("S1", "uint8", "int8")  # one byte per item
 
 
-def mapping_method_value(on: Value, name: str, given: CallArgs, *, perhaps: bool, ahead: bool) -> Value:
-    """The result of a mapping's method. ``perhaps``: it may not be called; ``ahead``: this is a dry turn."""
+def mapping_method_value(on: Value, name: str, call: CallArgs, *, perhaps: bool, ahead: bool) -> Value:
+    """The result of a mapping's method. ``perhaps``: it may not be called; ``ahead``: this is a dry iteration."""
     inside = join_values(on.items.values()) if on.items else UNKNOWN
     turns = NOT_KNOWN if (least := operators.minimum_length(on)) is None else least
     if name == "items":
         return Value("rows", turns, of=sequence_value("tuple", [Value("text"), inside]))
     if name in ("values", "keys"):
         return Value("rows", turns, of=inside if name == "values" else Value("text"))
-    if name in ("get", "pop", "setdefault") and given.args:
-        known = given.args[0].known
+    if name in ("get", "pop", "setdefault") and call.args:
+        known = call.args[0].known
         found = on.items.get(known, UNKNOWN) if known is not NOT_KNOWN else inside
         if name == "pop" and not ahead:
             on.items.pop(known, None)
         return found
     if name == "update":
-        sure = not given.args or (given.args[0].kind == "dict" and None not in given.args[0].items)
-        more = {**(given.args[0].items if given.args else {}), **given.keywords}
+        sure = not call.args or (call.args[0].kind == "dict" and None not in call.args[0].items)
+        more = {**(call.args[0].items if call.args else {}), **call.keywords}
         if sure or not perhaps:  # what a file may override keeps the script's value, like an argument's default
             on.items.update(more if sure else dict.fromkeys([*on.items, None], UNKNOWN))
     return UNKNOWN
 
 
-def text_method_value(on: Value, name: str, given: CallArgs) -> Value:
+def text_method_value(on: Value, name: str, call: CallArgs) -> Value:
     """The result of a text's method. ``data`` of a text is its minimum length."""
-    varies = on.varies | given.varying_inside
+    varies = on.varies | call.varying_inside
     if name in SAME_LENGTH_METHODS:
         return Value("text", varies=varies, data=operators.minimum_length(on))
     if name == "join":
-        return Value("text", varies=varies, data=operators.minimum_length(given.get("", 0)))
-    return formatted_text(varies, [on, *given.every]) if name in TEXT_METHODS else UNKNOWN.varying_in(varies)
+        return Value("text", varies=varies, data=operators.minimum_length(call.get("", 0)))
+    return formatted_text(varies, [on, *call.every]) if name in TEXT_METHODS else UNKNOWN.varying_in(varies)
 
 
 def array_bytes(on: Value) -> Value:
@@ -187,75 +189,75 @@ PARSER_NAME = "argparse.ArgumentParser.made"
 CLOCK_PREFIXES = ("time.", "uuid.")  # a new number at each call
 
 
-def python_call(machine: RunContext, name: str, given: CallArgs) -> Value | None:
+def python_call(machine: RunContext, name: str, call: CallArgs) -> Value | None:
     """The result of a function or class of Python; None for others."""
     does = _BUILTIN_RULES.get(name)
     if does is not None:
-        return does(machine, given)
+        return does(machine, call)
     if name.startswith(PARSER_NAME):
         parsed = name.endswith(("parse_args", "parse_known_args"))
         return _parsed_options(machine) if parsed else Value("library", name=PARSER_NAME)
     if name.startswith("random."):
-        return data_calls.python_draw(machine, name, given)
+        return data_calls.python_draw(machine, name, call)
     if name.startswith(CLOCK_PREFIXES):
-        return number_value("float", given.varies | frozenset(machine.depth()))
-    if name.startswith("itertools.") and given.args:
-        return given.args[0] if name.endswith(("cycle", "islice")) else Value("rows", of=UNKNOWN)
+        return number_value("float", call.varies | frozenset(machine.depth()))
+    if name.startswith("itertools.") and call.args:
+        return call.args[0] if name.endswith(("cycle", "islice")) else Value("rows", of=UNKNOWN)
     return None
 
 
 def _parsed_options(machine: RunContext) -> Value:
     """The options of a command line by their defaults."""
     known = class_members.option_defaults(machine.source)
-    found = {name: constant_value(given.value) for name, given in known.items() if isinstance(given, ast.Constant)}
+    found = {name: constant_value(node.value) for name, node in known.items() if isinstance(node, ast.Constant)}
     return Value("object", name="options", items=found, born=machine.born())
 
 
-def _range_value(machine: RunContext, given: CallArgs) -> Value:  # noqa: ARG001 - as all of _BUILT_IN
-    ends = [a.known for a in given.args]
+def _range_value(machine: RunContext, call: CallArgs) -> Value:  # noqa: ARG001 - as all of _BUILT_IN
+    ends = [a.known for a in call.args]
     whole = [e for e in ends if isinstance(e, int)]
-    sure = whole and len(whole) == len(ends) and not given.varies and 0 not in whole[2:]
+    sure = whole and len(whole) == len(ends) and not call.varies and 0 not in whole[2:]
     try:
-        many = given.args[0].data if len(ends) == 1 else None  # range(len(rows))
-        return Value("range", len(range(*whole)) if sure else NOT_KNOWN, given.varies, data=many)
+        many = call.args[0].data if len(ends) == 1 else None  # range(len(rows))
+        return Value("range", len(range(*whole)) if sure else NOT_KNOWN, call.varies, data=many)
     except (OverflowError, TypeError):
-        return Value("range", varies=given.varies)
+        return Value("range", varies=call.varies)
 
 
-def _list_value(machine: RunContext, given: CallArgs) -> Value:
-    items = given.args[0] if given.args else None
+def _list_value(machine: RunContext, call: CallArgs) -> Value:
+    items = call.args[0] if call.args else None
     if items is None:
         return Value("list", born=machine.born())
     if items.kind not in ("rows", "generator", "range", "array", "tensor"):
         return items
-    with machine.enter_loop(given.node, None, items) as loop:
-        one = machine.each(items, loop, given.node)
+    with machine.enter_loop(call.node, None, items) as loop:
+        one = machine.each(items, loop, call.node)
     return Value("list", items={None: one}, born=machine.born(), varies=items.varies)
 
 
-def _deque_value(machine: RunContext, given: CallArgs) -> Value:
+def _deque_value(machine: RunContext, call: CallArgs) -> Value:
     """A deque as a list, with its maximum length."""
-    most, held = given.get("maxlen", 1), _list_value(machine, CallArgs(given.node, given.args[:1]))
-    kept = held.with_fields(kind="list", items=dict(held.items), data="open" if held.items else None)
-    return kept if most is UNKNOWN or most.kind == "none" else kept.with_fields(name="bounded", known=most.known)
+    most, items = call.get("maxlen", 1), _list_value(machine, CallArgs(call.node, call.args[:1]))
+    deque = items.with_fields(kind="list", items=dict(items.items), data="open" if items.items else None)
+    return deque if most is UNKNOWN or most.kind == "none" else deque.with_fields(name="bounded", known=most.known)
 
 
 def _conversion_rule(name: str) -> Callable[[RunContext, CallArgs], Value]:
-    def does(machine: RunContext, given: CallArgs) -> Value:  # noqa: ARG001
-        known = given.args[0].known if given.args and name != "bool" else NOT_KNOWN
+    def does(machine: RunContext, call: CallArgs) -> Value:  # noqa: ARG001
+        known = call.args[0].known if call.args and name != "bool" else NOT_KNOWN
         if isinstance(known, str) and known.isdecimal() and len(known) < operators.MAX_INT_DIGITS:
             known = float(known) if name == "float" else int(known)
         known = int(known) if name == "int" and isinstance(known, float) and isfinite(known) else known
-        return Value("number", known if isinstance(known, (int, float)) else NOT_KNOWN, given.varies, name=name)
+        return Value("number", known if isinstance(known, (int, float)) else NOT_KNOWN, call.varies, name=name)
 
     return does
 
 
-def _len_value(machine: RunContext, given: CallArgs) -> Value:
-    first = given.args[0] if given.args else UNKNOWN
+def _len_value(machine: RunContext, call: CallArgs) -> Value:
+    first = call.args[0] if call.args else UNKNOWN
     own = operators.find_attribute(first, "__len__") if first.kind == "object" else None
     if own is not None:
-        return machine.call(own, CallArgs(given.node))
+        return machine.call(own, CallArgs(call.node))
     if (sure := operators.known_length(first)) is not None:
         return constant_value(sure)
     loose = first.kind in ("list", "unknown")
@@ -263,55 +265,55 @@ def _len_value(machine: RunContext, given: CallArgs) -> Value:
     return number_value("int", first.ragged | varies).with_fields(data=operators.minimum_length(first))
 
 
-def _fold_value(machine: RunContext, given: CallArgs) -> Value:  # noqa: ARG001
+def _fold_value(machine: RunContext, call: CallArgs) -> Value:  # noqa: ARG001
     """``sum``, ``min``, ``max`` and the like, of several arguments or of an iterable."""
-    first = given.args[0] if given.args else UNKNOWN
-    if len(given.args) == 1 and first.kind not in ("number", "tensor", "variable", "array"):
+    first = call.args[0] if call.args else UNKNOWN
+    if len(call.args) == 1 and first.kind not in ("number", "tensor", "variable", "array"):
         inside = join_values(first.items.values()) if first.items else first.of or UNKNOWN
         known = inside.kind in ("number", "tensor")
-        return (inside if known else UNKNOWN).with_fields(known=NOT_KNOWN).varying_in(given.varies)
-    if any(a.kind in ("tensor", "variable") for a in given.args):
-        return Value("tensor", varies=given.varies)
-    kinds = {a.name for a in given.args if a.kind == "number"}
-    return number_value("float" if "float" in kinds else "int" if kinds == {"int"} else "", given.varies)
+        return (inside if known else UNKNOWN).with_fields(known=NOT_KNOWN).varying_in(call.varies)
+    if any(a.kind in ("tensor", "variable") for a in call.args):
+        return Value("tensor", varies=call.varies)
+    kinds = {a.name for a in call.args if a.kind == "number"}
+    return number_value("float" if "float" in kinds else "int" if kinds == {"int"} else "", call.varies)
 
 
-def _extreme_value(machine: RunContext, given: CallArgs, choose: Callable[[list[int]], int]) -> Value:
+def _extreme_value(machine: RunContext, call: CallArgs, choose: Callable[[list[int]], int]) -> Value:
     """``min`` or ``max``."""
-    known = [a.known for a in given.args if isinstance(a.known, int) and not a.varies]
-    whole = len(known) == len(given.args) > 1 and not given.keywords
-    return constant_value(choose(known)) if whole else _fold_value(machine, given)
+    known = [a.known for a in call.args if isinstance(a.known, int) and not a.varies]
+    whole = len(known) == len(call.args) > 1 and not call.keywords
+    return constant_value(choose(known)) if whole else _fold_value(machine, call)
 
 
-def _namespace_value(machine: RunContext, given: CallArgs) -> Value:
-    return Value("object", name="namespace", items=dict(given.keywords), born=machine.born())
+def _namespace_value(machine: RunContext, call: CallArgs) -> Value:
+    return Value("object", name="namespace", items=dict(call.keywords), born=machine.born())
 
 
-def _getattr_value(machine: RunContext, given: CallArgs) -> Value:  # noqa: ARG001
-    name = given.get("", 1).known
-    if not given.args or not isinstance(name, str):
-        return UNKNOWN.varying_in(given.varies)
-    if given.args[0].kind == "library":
-        return Value("library", name=f"{given.args[0].name}.{name}")
-    return operators.find_attribute(given.args[0], name) or UNKNOWN.varying_in(given.varies)
+def _getattr_value(machine: RunContext, call: CallArgs) -> Value:  # noqa: ARG001
+    name = call.get("", 1).known
+    if not call.args or not isinstance(name, str):
+        return UNKNOWN.varying_in(call.varies)
+    if call.args[0].kind == "library":
+        return Value("library", name=f"{call.args[0].name}.{name}")
+    return operators.find_attribute(call.args[0], name) or UNKNOWN.varying_in(call.varies)
 
 
-def _dataclass_field(machine: RunContext, given: CallArgs) -> Value:  # noqa: ARG001
+def _dataclass_field(machine: RunContext, call: CallArgs) -> Value:  # noqa: ARG001
     """A data class's field: its default, or a "field" with the factory."""
-    factory = given.get("default_factory")
-    return Value("field", of=factory) if factory is not UNKNOWN else given.get("default")
+    factory = call.get("default_factory")
+    return Value("field", of=factory) if factory is not UNKNOWN else call.get("default")
 
 
-def _setattr_value(machine: RunContext, given: CallArgs) -> Value:  # noqa: ARG001
+def _setattr_value(machine: RunContext, call: CallArgs) -> Value:  # noqa: ARG001
     """``setattr``: after an unknown name every attribute may have changed."""
-    if len(given.args) == 3 and given.args[0].kind in ("object", "class", "keras"):
-        name = given.args[1].known
-        given.args[0].items[name if isinstance(name, str) and not given.args[1].varies else None] = given.args[2]
+    if len(call.args) == 3 and call.args[0].kind in ("object", "class", "keras"):
+        name = call.args[1].known
+        call.args[0].items[name if isinstance(name, str) and not call.args[1].varies else None] = call.args[2]
     return UNKNOWN
 
 
-def _first_argument(machine: RunContext, given: CallArgs) -> Value:  # noqa: ARG001
-    return given.args[0] if given.args else UNKNOWN
+def _first_argument(machine: RunContext, call: CallArgs) -> Value:  # noqa: ARG001
+    return call.args[0] if call.args else UNKNOWN
 
 
 _BUILTIN_RULES: dict[str, Callable[[RunContext, CallArgs], Value]] = {

@@ -41,41 +41,41 @@ def zip_value(machine: RunContext, several: Sequence[Value], node: ast.AST) -> V
     )
 
 
-def map_value(machine: RunContext, given: CallArgs) -> Value:
+def map_value(machine: RunContext, call: CallArgs) -> Value:
     """The result of ``map(f, items)``."""
-    function, *several = given.args
+    function, *several = call.args
     turns = operators.known_length(several[0])
-    with machine.enter_loop(given.node, turns, several[0]) as loop:
-        made = machine.call(function, CallArgs(given.node, [machine.each(one, loop, given.node) for one in several]))
-    return Value("rows", NOT_KNOWN if turns is None else turns, of=made)
+    with machine.enter_loop(call.node, turns, several[0]) as loop:
+        result = machine.call(function, CallArgs(call.node, [machine.each(one, loop, call.node) for one in several]))
+    return Value("rows", NOT_KNOWN if turns is None else turns, of=result)
 
 
 def next_item(machine: RunContext, items: Value, node: ast.AST) -> Value:
-    """The next item of an iterator, which changes in each turn of the loops around."""
+    """The next item of an iterator, which changes in each iteration of the loops around."""
     with machine.enter_loop(node, None) as loop:
         found = machine.each(items, loop, node)
     inside = {k: v.varying_in(machine.depth()) for k, v in found.items.items()}
     return found.with_fields(items=inside).varying_in(machine.depth())
 
 
-def dataset_value(machine: RunContext, name: str, given: CallArgs) -> Value:
+def dataset_value(machine: RunContext, name: str, call: CallArgs) -> Value:
     """A new data set."""
     last = name.rpartition(".")[2]
-    first = given.every[0] if given.every else UNKNOWN
-    held = Value("tensor")
+    first = call.every[0] if call.every else UNKNOWN
+    element = Value("tensor")
     if last == "range":
-        held = Value("tensor", dtype="int64", shape=())
+        element = Value("tensor", dtype="int64", shape=())
     elif last in ("from_tensor_slices", "from_tensors"):
-        held = _as_tensors(first, cut=last == "from_tensor_slices")
+        element = _as_tensors(first, cut=last == "from_tensor_slices")
     elif last == "from_generator":
-        with machine.in_producer("generator"), machine.enter_loop(given.node, None) as loop:
-            made = machine.call(first, CallArgs(given.node, list(given.get("args").items.values())))
-            held = _with_signature(
-                _as_tensors(machine.each(made, loop, given.node), cut=False), given.get("output_signature")
+        with machine.in_producer("generator"), machine.enter_loop(call.node, None) as loop:
+            generator = machine.call(first, CallArgs(call.node, list(call.get("args").items.values())))
+            element = _with_signature(
+                _as_tensors(machine.each(generator, loop, call.node), cut=False), call.get("output_signature")
             )
     elif last == "zip":
-        several = given.args if len(given.args) > 1 else list(first.items.values())
-        held = sequence_value("tuple", [one.of or Value("tensor") for one in several])
+        several = call.args if len(call.args) > 1 else list(first.items.values())
+        element = sequence_value("tuple", [one.of or Value("tensor") for one in several])
     elif not last[:1].isupper() and "Dataset" not in name:
         return Value("library", name=name)
     rows = (
@@ -85,81 +85,85 @@ def dataset_value(machine: RunContext, name: str, given: CallArgs) -> Value:
         if last == "from_tensor_slices"
         else None
     )
-    stages = (Stage(machine.source, last, given, UNKNOWN, held),)
+    stages = (Stage(machine.source, last, call, UNKNOWN, element),)
     counts = {"rows": rows, "turns": rows}
-    return Value("dataset", of=held, node=given.node, born=machine.born(), stages=stages, data=counts)
+    return Value("dataset", of=element, node=call.node, born=machine.born(), stages=stages, data=counts)
 
 
-def _row_count(given: Value) -> int | None:
+def _row_count(value: Value) -> int | None:
     """The number of rows that ``from_tensor_slices`` makes; None if unknown."""
-    if given.kind in ("tuple", "dict"):
-        return next((n for one in given.items.values() if (n := _row_count(one))), None)
-    return operators.known_length(given)
+    if value.kind in ("tuple", "dict"):
+        return next((n for one in value.items.values() if (n := _row_count(one))), None)
+    return operators.known_length(value)
 
 
-def _as_tensors(given: Value, *, cut: bool) -> Value:
+def _as_tensors(value: Value, *, cut: bool) -> Value:
     """The same structure with tensors; ``cut``: one row of each."""
-    structure = given.kind == "tuple" or (given.kind == "list" and not cut)  # TensorFlow makes a tensor of a list
-    if given.kind == "dict" or (structure and None not in given.items):
-        return given.with_fields(items={k: _as_tensors(v, cut=cut) for k, v in given.items.items()})
-    whole = shape_rules.shape_of(given)
-    return Value("tensor", dtype=given.dtype, ragged=given.ragged, shape=whole[1:] if whole and cut else whole)
+    structure = value.kind == "tuple" or (value.kind == "list" and not cut)  # TensorFlow makes a tensor of a list
+    if value.kind == "dict" or (structure and None not in value.items):
+        return value.with_fields(items={k: _as_tensors(v, cut=cut) for k, v in value.items.items()})
+    whole = shape_rules.shape_of(value)
+    return Value("tensor", dtype=value.dtype, ragged=value.ragged, shape=whole[1:] if whole and cut else whole)
 
 
-def _with_signature(held: Value, spec: Value) -> Value:
-    """A generator's elements, completed by its signature; "said" marks what only the signature tells."""
-    if spec.kind in ("tuple", "dict") and held.kind == spec.kind and set(held.items) == set(spec.items):
-        return held.with_fields(items={k: _with_signature(v, spec.items[k]) for k, v in held.items.items()})
-    if held.kind != "tensor" or spec.kind != "tensor" or held.ragged:
-        return held
-    if held.shape is not None:
-        both = zip(held.shape, spec.shape or (), strict=False)
-        alike = spec.shape is not None and len(spec.shape) == len(held.shape)
-        return held.with_fields(shape=tuple(said if n is None else n for n, said in both)) if alike else held
-    return held.with_fields(shape=spec.shape, dtype=held.dtype or spec.dtype, name=held.name if held.dtype else "said")
+def _with_signature(value: Value, spec: Value) -> Value:
+    """A generator's elements, completed by its signature; "said" marks values that only the signature states."""
+    if spec.kind in ("tuple", "dict") and value.kind == spec.kind and set(value.items) == set(spec.items):
+        return value.with_fields(items={k: _with_signature(v, spec.items[k]) for k, v in value.items.items()})
+    if value.kind != "tensor" or spec.kind != "tensor" or value.ragged:
+        return value
+    if value.shape is not None:
+        both = zip(value.shape, spec.shape or (), strict=False)
+        alike = spec.shape is not None and len(spec.shape) == len(value.shape)
+        return value.with_fields(shape=tuple(size if n is None else n for n, size in both)) if alike else value
+    return value.with_fields(
+        shape=spec.shape, dtype=value.dtype or spec.dtype, name=value.name if value.dtype else "said"
+    )
 
 
-def _rebatched(held: Value, name: str, batch: int | None) -> Value:
-    """An element of the batches, or of what was a batch before ``unbatch``."""
-    if held.kind in ("list", "tuple", "dict"):
-        return held.with_fields(items={k: _rebatched(v, name, batch) for k, v in held.items.items()})
-    if held.shape is None or (not held.shape and name == "unbatch"):
-        return held.with_fields(shape=None)
-    return held.with_fields(shape=held.shape[1:] if name == "unbatch" else (batch, *held.shape))
+def _rebatched_element(value: Value, name: str, batch: int | None) -> Value:
+    """An element of the batches; after ``unbatch``, an element of a batch."""
+    if value.kind in ("list", "tuple", "dict"):
+        return value.with_fields(items={k: _rebatched_element(v, name, batch) for k, v in value.items.items()})
+    if value.shape is None or (not value.shape and name == "unbatch"):
+        return value.with_fields(shape=None)
+    return value.with_fields(shape=value.shape[1:] if name == "unbatch" else (batch, *value.shape))
 
 
-def dataset_operation(machine: RunContext, on: Value, name: str, given: CallArgs) -> Value:
+def dataset_operation(machine: RunContext, on: Value, name: str, call: CallArgs) -> Value:
     """A data set with one more operation."""
-    held = before = on.of or Value("tensor")
+    element = before = on.of or Value("tensor")
     place = len(machine.events)
-    function = given.every[0] if given.every else UNKNOWN
+    function = call.every[0] if call.every else UNKNOWN
     if name in MAPPING_OPERATIONS:
-        apart = held.kind == "tuple" and None not in held.items
+        is_tuple = element.kind == "tuple" and None not in element.items
         with machine.tracing():
-            made = machine.call(function, CallArgs(given.node, list(held.items.values()) if apart else [held]))
+            result = machine.call(
+                function, CallArgs(call.node, list(element.items.values()) if is_tuple else [element])
+            )
         if name == "map":
-            held = made if made.kind != "unknown" else Value("tensor")
+            element = result if result.kind != "unknown" else Value("tensor")
         elif name != "filter":
-            held = made.of or Value("tensor")
-    elif name == "padded_batch" and "padded_shapes" not in given.keywords and len(given.args) < 2:
-        held = _padded_to_longest(held)
+            element = result.of or Value("tensor")
+    elif name == "padded_batch" and "padded_shapes" not in call.keywords and len(call.args) < 2:
+        element = _padded_to_longest(element)
     elif name == "apply":
-        return machine.call(function, CallArgs(given.node, [on]))
+        return machine.call(function, CallArgs(call.node, [on]))
     elif name == "as_numpy_iterator":
         return Value("rows", of=Value("array"))
     elif name in ("cardinality", "save", "reduce", "get_single_element"):
         return Value("tensor")
     if name in ("batch", "padded_batch", "unbatch"):
-        size = given.get("batch_size", 0).known if given.get("drop_remainder", 1).known is True else None
-        held = _rebatched(held, name, size if isinstance(size, int) else None)
-    stages = (*on.stages, Stage(machine.source, name, given, before, held, tuple(machine.events[place:])))
-    return on.with_fields(of=held, node=given.node, stages=stages, data=_element_counts(on, name, given))
+        size = call.get("batch_size", 0).known if call.get("drop_remainder", 1).known is True else None
+        element = _rebatched_element(element, name, size if isinstance(size, int) else None)
+    stages = (*on.stages, Stage(machine.source, name, call, before, element, tuple(machine.events[place:])))
+    return on.with_fields(of=element, node=call.node, stages=stages, data=_element_counts(on, name, call))
 
 
-def _element_counts(on: Value, name: str, given: CallArgs) -> dict[str, int | None]:
+def _element_counts(on: Value, name: str, call: CallArgs) -> dict[str, int | None]:
     """The number of elements after an operation, and the batch size."""
     data: dict[str, int | None] = dict(on.data) if isinstance(on.data, dict) else {}
-    turns, first = data.get("turns"), given.every[0].known if given.every else NOT_KNOWN
+    turns, first = data.get("turns"), call.every[0].known if call.every else NOT_KNOWN
     count = first if isinstance(first, int) and first > 0 and not isinstance(first, bool) else None
     if name in ("batch", "padded_batch"):
         data["batch"] = count if "batch" not in data else None
@@ -173,52 +177,52 @@ def _element_counts(on: Value, name: str, given: CallArgs) -> dict[str, int | No
     return {**data, "turns": turns}
 
 
-def _padded_to_longest(held: Value) -> Value:
+def _padded_to_longest(value: Value) -> Value:
     """Batches padded to their longest rows, of a new shape each."""
-    if held.kind in ("list", "tuple", "dict"):
-        return held.with_fields(items={k: _padded_to_longest(v) for k, v in held.items.items()})
-    return held.with_fields(ragged=held.ragged | {EACH_ITEM})
+    if value.kind in ("list", "tuple", "dict"):
+        return value.with_fields(items={k: _padded_to_longest(v) for k, v in value.items.items()})
+    return value.with_fields(ragged=value.ragged | {EACH_ITEM})
 
 
-def py_function_value(machine: RunContext, given: CallArgs) -> Value:
+def py_function_value(machine: RunContext, call: CallArgs) -> Value:
     """The result of a Python function in a graph, which runs for each batch or element."""
-    parts = [one.with_fields(kind="array", known=NOT_KNOWN) for one in given.get("inp", 1).items.values()]
-    with machine.in_producer("py_function"), machine.enter_loop(given.node, None) as loop:
-        machine.call(given.get("func", 0), CallArgs(given.node, [p.varying_in((loop.number,)) for p in parts]))
+    parts = [one.with_fields(kind="array", known=NOT_KNOWN) for one in call.get("inp", 1).items.values()]
+    with machine.in_producer("py_function"), machine.enter_loop(call.node, None) as loop:
+        machine.call(call.get("func", 0), CallArgs(call.node, [p.varying_in((loop.number,)) for p in parts]))
     return Value("tuple", items={None: Value("tensor")})
 
 
-def model_method_value(machine: RunContext, on: Value, name: str, given: CallArgs) -> Value:
+def model_method_value(machine: RunContext, on: Value, name: str, call: CallArgs) -> Value:
     """The result of a method of a model, layer or optimizer of Keras, or of a subclass."""
     loops = frozenset(machine.depth())
     if name == "compile":
-        on.items["run_eagerly"] = given.get("run_eagerly")
-        on.items["loss"] = given.get("loss", 1)
+        on.items["run_eagerly"] = call.get("run_eagerly")
+        on.items["loss"] = call.get("loss", 1)
     if name in ("fit", "evaluate", "predict", "fit_generator"):
-        _run_fit(machine, on, name, given)
+        _run_fit(machine, on, name, call)
     if name == "fit":
         return Value(name="History", of=on)
     if name in ("predict", "predict_on_batch"):
-        return Value("array", varies=given.varies | loops, dtype="float32", node=given.node)
+        return Value("array", varies=call.varies | loops, dtype="float32", node=call.node)
     if name in ("train_on_batch", "test_on_batch", "evaluate"):
         return number_value("float", loops)
     if name.startswith("flow"):  # of ImageDataGenerator
-        return Value("rows", node=given.node, of=Value("tuple", items={None: Value("array", dtype="float32")}))
+        return Value("rows", node=call.node, of=Value("tuple", items={None: Value("array", dtype="float32")}))
     if name == "add_weight":
-        shape = given.get("shape", 0)
-        named = given.get("dtype").known
+        shape = call.get("shape", 0)
+        named = call.get("dtype").known
         return Value("variable", dtype=named if isinstance(named, str) else "float32", born=machine.born(),
-                     node=given.node, shape=shape_argument(shape))  # fmt: skip
+                     node=call.node, shape=shape_argument(shape))  # fmt: skip
     if name == "get_weights":
         return Value("list", items={None: Value("array", varies=loops, dtype="float32")})
     if name == "result":
         return Value("tensor", varies=loops, dtype="float32", name="result")
-    return Value("tensor", varies=given.varies | loops) if name == "gradient" else UNKNOWN
+    return Value("tensor", varies=call.varies | loops) if name == "gradient" else UNKNOWN
 
 
-def _run_fit(machine: RunContext, on: Value, name: str, given: CallArgs) -> None:
+def _run_fit(machine: RunContext, on: Value, name: str, call: CallArgs) -> None:
     """Runs the script's code that ``fit`` runs: generators and sequences, steps, callbacks."""
-    node, source, epochs = given.node, given.get("x", 0), given.get("epochs")
+    node, source, epochs = call.node, call.get("x", 0), call.get("epochs")
     whole = epochs.known if isinstance(epochs.known, int) else None
     with machine.enter_loop(node, whole if epochs is not UNKNOWN else 1) as epoch:
         with machine.enter_loop(node, None) as step:
@@ -227,7 +231,7 @@ def _run_fit(machine: RunContext, on: Value, name: str, given: CallArgs) -> None
                     machine.each(source, step, node)
             own = operators.find_attribute(on, "train_step" if name == "fit" else "test_step")
             if own is not None and on.kind == "object" and name != "predict":
-                _run_step(machine, on, own, CallArgs(node, [_train_step_data(given)]))
+                _run_step(machine, on, own, CallArgs(node, [_train_step_data(call)]))
             elif on.kind == "object":
                 _run_model_call(machine, on, _model_input(source), node)
         loss = on.items.get("loss", UNKNOWN)
@@ -235,25 +239,25 @@ def _run_fit(machine: RunContext, on: Value, name: str, given: CallArgs) -> None
         if name == "fit" and called is not None and called.kind in ("function", "method"):
             with machine.tracing():
                 machine.call(called, CallArgs(node, [Value("tensor"), Value("tensor")]))
-        for one in given.get("callbacks").items.values() if name == "fit" else ():
+        for one in call.get("callbacks").items.values() if name == "fit" else ():
             _run_callback(machine, on, one, epoch.number, node)
 
 
 def _model_input(data: Value) -> Value:
     """A model's input as its class sees it."""
     if data.kind == "dataset":
-        held = data.of or UNKNOWN
-        apart = held.kind == "tuple" and held.items and None not in held.items
-        return _symbolic_tensors(next(iter(held.items.values())) if apart else held)
+        element = data.of or UNKNOWN
+        is_tuple = element.kind == "tuple" and element.items and None not in element.items
+        return _symbolic_tensors(next(iter(element.items.values())) if is_tuple else element)
     whole = shape_rules.shape_of(data) if data.kind in ("array", "tensor") else None
     return Value("tensor", name="symbolic", shape=(None, *whole[1:]) if whole else None)
 
 
-def _symbolic_tensors(held: Value) -> Value:
-    if held.kind in ("tuple", "list", "dict") and None not in held.items:
-        return held.with_fields(items={k: _symbolic_tensors(v) for k, v in held.items.items()})
-    shape = held.shape if held.kind == "tensor" else None
-    return Value("tensor", name="symbolic", shape=shape, dtype=held.dtype if held.kind == "tensor" else "")
+def _symbolic_tensors(value: Value) -> Value:
+    if value.kind in ("tuple", "list", "dict") and None not in value.items:
+        return value.with_fields(items={k: _symbolic_tensors(v) for k, v in value.items.items()})
+    shape = value.shape if value.kind == "tensor" else None
+    return Value("tensor", name="symbolic", shape=shape, dtype=value.dtype if value.kind == "tensor" else "")
 
 
 def _run_model_call(machine: RunContext, on: Value, batch: Value, node: ast.AST) -> None:
@@ -264,14 +268,14 @@ def _run_model_call(machine: RunContext, on: Value, batch: Value, node: ast.AST)
             machine.call(on, CallArgs(node, [batch]))
 
 
-def _train_step_data(given: CallArgs) -> Value:
+def _train_step_data(call: CallArgs) -> Value:
     """The argument of ``train_step``: an element of the data set, or a batch of each array."""
-    data = given.get("x", 0)
+    data = call.get("x", 0)
     if data.kind == "dataset" and data.of is not None and data.of.kind in ("tuple", "list", "dict", "tensor"):
         return _as_tensors(data.of, cut=False)
-    labels = given.get("y", 1)
+    labels = call.get("y", 1)
     if data.kind in ("array", "tensor") and labels.kind in ("array", "tensor"):
-        rows = [_rebatched(_as_tensors(one, cut=True), "batch", None) for one in (data, labels)]
+        rows = [_rebatched_element(_as_tensors(one, cut=True), "batch", None) for one in (data, labels)]
         return Value("tuple", items=dict(enumerate(rows)))
     return Value("tuple", items={None: Value("tensor")})
 
@@ -285,19 +289,19 @@ def _run_step(machine: RunContext, on: Value, own: Value, batch: CallArgs) -> No
 
 
 def _run_callback(machine: RunContext, on: Value, callback: Value, epoch: int, node: ast.AST) -> None:
-    given = callback.items if callback.name == LAMBDA_CALLBACK else None
-    if callback.kind != "object" and given is None:
+    hooks = callback.items if callback.name == LAMBDA_CALLBACK else None
+    if callback.kind != "object" and hooks is None:
         return
     logs = Value("dict", items={None: number_value("float")})
-    if given is None:
+    if hooks is None:
         callback.items.setdefault("model", on)
-    for name in EPOCH_HOOKS if given is None else ():
+    for name in EPOCH_HOOKS if hooks is None else ():
         hook = operators.find_attribute(callback, name)
         if hook is not None:
             machine.call(hook, CallArgs(node, [number_value("int", frozenset({epoch})), logs]))
     with machine.enter_loop(node, None) as step:
         for name in BATCH_HOOKS:
-            hook = operators.find_attribute(callback, name) if given is None else given.get(name)
+            hook = operators.find_attribute(callback, name) if hooks is None else hooks.get(name)
             if hook is not None:
                 machine.call(hook, CallArgs(node, [number_value("int", frozenset({step.number})), logs]))
 

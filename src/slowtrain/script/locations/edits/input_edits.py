@@ -56,8 +56,8 @@ def element_ranks(trace: Trace, node: Node | None) -> tuple[tuple[int, ...], tup
         return None  # elements of different shapes cannot be batched before the map
     if any(shape is None for shape in shapes[1]):
         return None
-    given, made = (tuple(len(shape or ()) for shape in each) for each in shapes)
-    return given, made
+    input_ranks, output_ranks = (tuple(len(shape or ()) for shape in each) for each in shapes)
+    return input_ranks, output_ranks
 
 
 def batch_before_map(trace: Trace, node: Node | None, places: Iterable[Place]) -> tuple[Edit, ...]:
@@ -65,9 +65,9 @@ def batch_before_map(trace: Trace, node: Node | None, places: Iterable[Place]) -
     found, line = element_ranks(trace, node), mapped_function_line(node)
     if found is None:
         return ()
-    given, made = found
+    input_ranks, output_ranks = found
     return recorded_edits.first_applicable(
-        trace, places, lambda s, at: dataset_edits.batch_before_map(s, at, line, given, made)[0]
+        trace, places, lambda s, at: dataset_edits.batch_before_map(s, at, line, input_ranks, output_ranks)[0]
     )
 
 
@@ -84,9 +84,9 @@ def cache_if_repeatable(trace: Trace, places: Iterable[Place], node: Node | None
 
     def edit(source: Source, line: int) -> list[Edit]:
         for names in ((), ("from_generator",)):
-            made, same = dataset_edits.add_cache(source, line, None, *names, furthest=furthest)
-            if made and same:
-                return made
+            cache_edits, same = dataset_edits.add_cache(source, line, None, *names, furthest=furthest)
+            if cache_edits and same:
+                return cache_edits
         return []
 
     return recorded_edits.first_applicable(trace, places, edit)
