@@ -1,14 +1,11 @@
-"""Values that each iteration of a training loop makes longer, and lists that it also goes through as a whole."""
+"""Values that each iteration of a training loop makes longer."""
 
 from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
 
-from slowtrain.script.interpreter.domain.abstract_values import Value, join_values
-from slowtrain.script.interpreter.domain.call_events import Event
-from slowtrain.script.interpreter.engine import interpreter, queries, step_loops
-from slowtrain.script.interpreter.library.framework_calls import REMOVING_METHODS
+from slowtrain.script.interpreter.engine import queries
 from slowtrain.script.lint_rules import keras_names, step_code
 from slowtrain.script.navigation import (
     call_arguments,
@@ -22,98 +19,11 @@ from slowtrain.script.pipelines import dataset_chains
 from slowtrain.script.text import syntax_tree
 from slowtrain.script.text.source_file import Source
 
-ADDING_METHODS = frozenset({".append", ".extend"})
-# Functions that go through all items of a list and make a row of an array, or a text, of each.
-TRAVERSING_FUNCTIONS = frozenset(
-    "numpy.array numpy.asarray numpy.stack numpy.concatenate numpy.vstack numpy.hstack tensorflow.constant "
-    "tensorflow.convert_to_tensor tensorflow.stack tensorflow.concat json.dump json.dumps pickle.dump pickle.dumps "
-    "numpy.save numpy.savez numpy.savez_compressed numpy.savetxt pandas.DataFrame tensorflow.ragged.constant "
-    "keras.ops.stack keras.ops.concatenate keras.ops.convert_to_tensor".split()
-)
-# These are quick for plain numbers. Tensors are read one by one.
-AVERAGING_FUNCTIONS = frozenset(
-    "numpy.mean numpy.sum numpy.std tensorflow.reduce_mean tensorflow.reduce_sum tensorflow.add_n sum".split()
-)
-COSTLY_KINDS = ("list", "tuple", "dict", "array", "tensor", "object")
-MIN_QUEUE_LENGTH = 1000  # items: a queue grows until it is full
 JOINING_FUNCTIONS = ("concat", "concatenate", "append", "vstack", "hstack")
 READING_METHODS = frozenset({"numpy", "value", "read_value"})
 FRAMEWORKS = ("tensorflow.", "numpy.", "keras.ops.")
 STAGES = frozenset({"map", "filter", "concatenate", "flat_map", "interleave", "shuffle"})
 MAX_STAGED_ITERATIONS = 4  # each of which adds a stage to a data set
-
-
-def traversed_growing_lists(source: Source) -> Iterator[tuple[ast.expr, str]]:
-    """Where a step goes through all items that the steps before it added to a list, with the text of the spot."""
-    if ".append(" not in source.text and ".extend(" not in source.text:
-        return
-    every = interpreter.file_events(source)
-    added: dict[int, list[Event]] = {}
-    taken: set[int] = set()
-    for event in every:
-        on = event.on
-        if on is None or on.kind != "list":
-            continue
-        if event.name in ADDING_METHODS and event.loops and not event.graph and not event.producer:
-            added.setdefault(id(on.items), []).append(event)
-        elif event.name.removeprefix(".") in REMOVING_METHODS:
-            taken.add(id(on.items))
-    seen: set[ast.AST] = set()
-    for event in every if added else ():
-        for held_value in _traversed_lists(source, event):
-            if id(held_value.items) in taken or held_value.data == "open" or event.node in seen:
-                continue
-            adding = added.get(id(held_value.items), ())
-            if any(
-                _grows_each_step(source, event, one, held_value) and _is_never_replaced(source, event, one)
-                for one in adding
-            ):
-                seen.add(event.node)
-                yield event.node, "each step goes through all items that the steps before it collected"
-
-
-def _traversed_lists(source: Source, event: Event) -> Iterator[Value]:
-    """The lists that an event goes through completely."""
-    over = event.begun
-    if over is not None:
-        leaves = isinstance(over.node, ast.For) and any(
-            isinstance(n, ast.Break) for n in scope_names.nodes_in_scope(over.node.body)
-        )
-        if not leaves:
-            yield over.items
-    elif event.name in TRAVERSING_FUNCTIONS or event.name in AVERAGING_FUNCTIONS:
-        yield from (one for one in event.given.args[:1] if one.kind == "list")
-    if event.name == "zip" and isinstance(event.node, ast.Call):  # zip(*rows): a column of each
-        yield from (interpreter.value_at(source, a.value) for a in event.node.args if isinstance(a, ast.Starred))
-
-
-def _grows_each_step(source: Source, event: Event, adding: Event, value: Value) -> bool:
-    """Whether the loop of steps adds to the list and goes through it, and does not create it."""
-    loop = step_loops.per_step_loop(source, event)
-    if loop is None or loop not in adding.loops or loop.number in value.born:
-        return False
-    item = join_values(value.items.values())
-    if value.name == "bounded" and not (isinstance(value.known, int) and value.known >= MIN_QUEUE_LENGTH):
-        return False
-    if event.begun is not None and item.kind == "unknown":
-        return True  # Python goes through the items one by one, whatever they are
-    return item.kind == "tensor" if event.name in AVERAGING_FUNCTIONS else item.kind in COSTLY_KINDS
-
-
-def _is_never_replaced(source: Source, event: Event, adding: Event) -> bool:
-    """Whether no iteration replaces or shortens the list."""
-    read = [n for n in syntax_tree.walk(event.node) if isinstance(n, (ast.Name, ast.Attribute))]
-    of = [n for n in read if interpreter.value_at(source, n).kind == "list"]
-    if isinstance(adding.node, ast.Call) and isinstance(adding.node.func, ast.Attribute):
-        of.append(adding.node.func.value)  # type: ignore[arg-type]
-    names = {scope_names.dotted_name(n).rpartition(".")[2] for n in of} - {""}
-    iteration = [n for loop in adding.loops for n in syntax_tree.walk(loop.node) if isinstance(n, ast.Name)]
-    again = {n.id for n in iteration if isinstance(n.ctx, ast.Store)}
-    cut = [t for d in call_index.nodes_of_kind(source, ast.Delete) if isinstance(d, ast.Delete) for t in d.targets]
-    shorter = {scope_names.dotted_name(t.value).rpartition(".")[2] for t in cut if isinstance(t, ast.Subscript)}
-    return not names & (again | shorter) and all(
-        len(class_members.attribute_stores(source, name)) <= 1 for name in names
-    )
 
 
 def growing_values(source: Source) -> Iterator[tuple[ast.stmt, ast.expr, str]]:
