@@ -6,7 +6,6 @@ import ast
 from collections.abc import Iterable, Iterator
 
 from slowtrain.causes.host.compile_in_loop import fix, repeated_builds
-from slowtrain.causes.host.compile_in_loop.fix import BUILD_ONCE
 from slowtrain.model import Effect, Prescription, Spot
 from slowtrain.script.interpreter.domain.abstract_values import Value
 from slowtrain.script.interpreter.domain.run_context import Scope
@@ -24,7 +23,7 @@ def find_spots(source: Source) -> Iterable[Spot]:
     builds = [(one, Effect.EXACT) for one in repeated_builds.repeated_compiles(source)]
     builds += [(one, Effect.EQUIVALENT) for one in repeated_builds.repeated_functions(source)]
     for one, effect in builds:
-        yield Spot(one.start, one.end, one.says, Prescription("edit", effect, BUILD_ONCE, edits=one.changed))
+        yield Spot(one.start, one.end, one.says, Prescription("edit", effect, fix.BUILD_ONCE, edits=one.changed))
     for node, says in () if builds else reached_builds(source):
         start, end = (
             call_index.operation_range(node)
@@ -35,7 +34,7 @@ def find_spots(source: Source) -> Iterable[Spot]:
             changed = tuple(fix.reset_optimizer(source, node.lineno))
         else:
             changed = tuple(fix.remember_function(source, node.lineno))
-        yield Spot(start, end, says, Prescription("edit", Effect.EQUIVALENT, BUILD_ONCE, edits=changed))
+        yield Spot(start, end, says, Prescription("edit", Effect.EQUIVALENT, fix.BUILD_ONCE, edits=changed))
 
 
 def reached_builds(source: Source) -> Iterator[tuple[ast.expr | ast.stmt, str]]:
