@@ -156,7 +156,7 @@ def _scale_to_mean(column: Floats, mean: float) -> Floats:
 def replay_remedies(trace: Trace, remedies: Iterable[Remedy]) -> Replay:
     """Replays the step and the run with all ``remedies`` at once."""
     remedies = list(remedies)
-    now = trace.once(present_run)
+    now = trace.compute_once(present_run)
     step = _replayed_step_ms(now, trace, remedies) if trace.step_ms else 0.0
     others = trace.steps.windowed if trace.steps.edge is None else trace.steps.windowed | trace.steps.edge
     steps_ms = trace.steps.total_ms + float(trace.steps.ms[~trace.steps.steady & others].sum())

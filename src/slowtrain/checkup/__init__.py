@@ -110,10 +110,10 @@ class _ShownPaths:
     def _line_text(self, place: Place) -> str:
         lines = self._lines.get(place.file)
         if lines is None:
-            lines = self._lines[place.file] = self._read(place.file) if self.here else []
+            lines = self._lines[place.file] = self._lines_of(place.file) if self.here else []
         return lines[place.line - 1].strip()[:200] if 0 < place.line <= len(lines) else ""
 
-    def _read(self, file: str) -> list[str]:
+    def _lines_of(self, file: str) -> list[str]:
         """The lines of a file or of a notebook cell."""
         kept = self.cells.get(file)
         return kept.splitlines() if isinstance(kept, str) else _source_lines(Path(file))

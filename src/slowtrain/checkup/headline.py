@@ -139,13 +139,13 @@ def _headline_by_kind(trace: Trace, findings: Findings, kind: VerdictKind) -> st
 
 def _insufficient_reason(trace: Trace, kind: VerdictKind) -> str:
     """Why nothing can be said about what bounds a step."""
-    if trace.enough and (behind := step_bound.only_step_overrun_ms(trace)):
+    if trace.has_enough_steps and (behind := step_bound.only_step_overrun_ms(trace)):
         said = (
             f"{_describe_step(trace, kind)}; it is followed by {format_number(behind)} ms of other work "
             f"({trace.fact('behind', 'said')})"
         )
         return f"{said}; a profile of one step does not show whether each step has them"
-    if trace.enough and (
+    if trace.has_enough_steps and (
         trace.is_mostly_unattributed or step_bound.largest_verdict(trace)[0] is VerdictKind.INSUFFICIENT
     ):
         of = "a step's" if trace.fact("told_steps", default=True) else "the profile's"
@@ -159,7 +159,7 @@ def _insufficient_reason(trace: Trace, kind: VerdictKind) -> str:
             )
         why = verdicts.find_opacity(trace)
         return f"{said}{why.why}" if why is not None else said
-    if trace.enough:
+    if trace.has_enough_steps:
         return (
             f"{_describe_step(trace, kind)}; {_describe_few_steps(trace)}; the run is too short to show why, so "
             "train for longer"

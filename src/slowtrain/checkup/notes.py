@@ -155,7 +155,7 @@ def next_steps_for(trace: Trace, findings: Findings, folder: Path) -> Iterator[s
         )
     elif trace.fact("profile"):
         yield "run slowtrain run SCRIPT on the script's machine: it measures what a profile does not contain"
-    elif not trace.enough or is_negligible(trace):
+    elif not trace.has_enough_steps or is_negligible(trace):
         yield "run it again and train for longer"
     elif not findings.diagnoses:
         yield _next_step_without_cause(trace)

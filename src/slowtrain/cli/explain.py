@@ -41,17 +41,17 @@ def main(args: argparse.Namespace) -> int:
     """Prints the page of ``args.cause``, or the list of all causes."""
     files = cause_files()
     if args.cause is None:
-        print(format_cause_list([page for file in files.values() if (page := read(file)) is not None]))
+        print(format_cause_list([page for file in files.values() if (page := read_cause_page(file)) is not None]))
         return 0
     name = find_cause(args.cause, list(files))
-    page = read(files[name])
+    page = read_cause_page(files[name])
     if page is None:
         raise InputError(f"{name} has no page: {files[name]} defines no cause; reinstall slowtrain")
     print(f"{page.id}: {page.title}\n\n{page.doc}")
     return 0
 
 
-def read(file: Path) -> CausePage | None:
+def read_cause_page(file: Path) -> CausePage | None:
     """The page of the cause whose class is in ``file``. None if no class in it has a title."""
     import ast
 

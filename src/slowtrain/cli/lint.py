@@ -177,7 +177,7 @@ def _cause_pages(found: LintAnswer) -> dict[str, tuple[str, str]]:
 
     titles = {f.cause: (f.title, "") for f in found.findings}
     files = cause_files()
-    pages = [explain.read(files[cause]) for cause in titles if cause in files]
+    pages = [explain.read_cause_page(files[cause]) for cause in titles if cause in files]
     return {**titles, **{p.id: (p.title, p.doc) for p in pages if p is not None}}
 
 

@@ -127,7 +127,7 @@ def sample_under_load(gpus: Gpus, framework: str | None, command: Sequence[str] 
             try:
                 for line in child.stdout or ():
                     if line.startswith(PROGRESS_PREFIX.encode()):
-                        watch.told(json.loads(line[len(PROGRESS_PREFIX) :]))
+                        watch.handle_line(json.loads(line[len(PROGRESS_PREFIX) :]))
             finally:
                 timer.cancel()
                 watch.end()
@@ -148,7 +148,7 @@ class _LoadSampler:
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
 
-    def told(self, line: Mapping[str, Any]) -> None:
+    def handle_line(self, line: Mapping[str, Any]) -> None:
         index = int(line["device"])
         if line["begun"]:
             self.end()

@@ -117,7 +117,7 @@ class _ThreadOrder:
                 at, taken = self.order[later]
                 if taken:
                     break
-                if at in held and (self.requests[at].kind == "temp" or self._read(at, place, working, mine.op)):
+                if at in held and (self.requests[at].kind == "temp" or self._is_read(at, place, working, mine.op)):
                     found.append(at)
         return found
 
@@ -130,14 +130,14 @@ class _ThreadOrder:
                 return request.op if place == past[-1] or request.kind == "temp" else None
         return None
 
-    def _read(self, at: int, place: int, working: str, waiting: str) -> bool:
+    def _is_read(self, at: int, place: int, working: str, waiting: str) -> bool:
         """Whether every reader of a request has begun at ``place``, and none of them waits."""
         readers = self._requesting_readers(self.requests[at].op)
         if not readers or (waiting in readers and waiting != working):
             return False
-        return all(reader == working or self._begun(reader, self.taken[at], place) for reader in readers)
+        return all(reader == working or self._has_begun(reader, self.taken[at], place) for reader in readers)
 
-    def _begun(self, op: str, after: int, before: int) -> bool:
+    def _has_begun(self, op: str, after: int, before: int) -> bool:
         places = self.of_op[op]
         first = bisect_right(places, after)
         return first < len(places) and places[first] < before
@@ -195,7 +195,7 @@ class PeakForecast:
 
     def requests(self, batch: int) -> ScaledRequests:
         """XLA chooses other kernels for other batches, so it uses the records next to that batch, else the largest."""
-        if self.measured[-1].record.named:
+        if self.measured[-1].record.names_ops:
             return self.orders[0]
         batches = [m.batch for m in self.measured]
         above = min(max(bisect_left(batches, batch), 1), len(batches) - 1)
@@ -238,9 +238,9 @@ def forecast_peaks(measured: Sequence[MeasuredBatch]) -> PeakForecast:
         raise ValueError("a line needs two batches")
     errors = [_prediction_error(*three) for three in zip(known, known[1:], known[2:], strict=False)]
     high = known[-1]
-    others = reversed(known[:-1]) if high.record.named else ()  # XLA's programs make requests in one order
+    others = reversed(known[:-1]) if high.record.names_ops else ()  # XLA's programs make requests in one order
     orders = (scale_requests(known[-2], high), *(scale_requests(one, high, order=one) for one in others))
-    counted = errors if high.record.named else errors[-1:]
+    counted = errors if high.record.names_ops else errors[-1:]
     return PeakForecast(known, orders, max(map(abs, errors), default=None), max([MIN_MARGIN_SHARE, *counted]))
 
 
@@ -274,7 +274,7 @@ def peak_need(requests: ScaledRequests, batch: int, outcome: ReplayOutcome, vari
         if request.released is None and not _is_input(request):
             lasting += size
             continue
-        part = temporary_part(request) if requests.measured.record.named else "step"
+        part = temporary_part(request) if requests.measured.record.names_ops else "step"
         held[part] += size
         if part == "activations":
             layers[layer_name(request.op)] += size

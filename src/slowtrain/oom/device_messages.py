@@ -216,7 +216,7 @@ def read_buffer_line(builder: DumpBuilder, line: bytes) -> bool:
     if named := OPERATOR.match(line) or BUFFER_LABEL.match(line):
         bytes_ = builder.stats.pop("buffer", 0)
         if bytes_:
-            builder.made(decode_name(named[1]), bytes_)
+            builder.add_op_memory(decode_name(named[1]), bytes_)
             source = SOURCE.search(line)
             if source is not None and not is_library_file(source[1]):
                 builder.places.setdefault(builder.newest_op, Place(decode_name(source[1]), int(source[2])))

@@ -135,9 +135,9 @@ class DumpBuilder:
         self.used_bytes += bytes_
         self.sizes[bytes_ if bytes_ in self.sizes or len(self.sizes) < MAX_DISTINCT_SIZES else 0] += 1
         if op:
-            self.made(op, bytes_)
+            self.add_op_memory(op, bytes_)
 
-    def made(self, op: str, bytes_: int, count: int = 1) -> None:
+    def add_op_memory(self, op: str, bytes_: int, count: int = 1) -> None:
         """Adds memory of an op that the log names."""
         one = self.ops.setdefault(op if op in self.ops or len(self.ops) < MAX_DISTINCT_SIZES else OTHER_OPS, [0, 0])
         one[0] += bytes_

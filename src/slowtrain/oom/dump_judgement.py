@@ -56,7 +56,7 @@ def _advice_for(dump: Dump, outcome: FailureOutcome) -> Iterator[Advice]:
 
 def _is_unexplained(dump: Dump, what: Purpose) -> bool:
     """Whether nothing in the request explains why it was refused."""
-    if memory_questions.is_small_request(dump) or (dump.request.needed is None and dump.in_use_bytes is None):
+    if memory_questions.is_small_request(dump) or (dump.request.needed_bytes is None and dump.in_use_bytes is None):
         return True
     # Any card has room for this much. Before the first step, or beside XLA's pool, other allocations held the memory.
     begins = dump.kind is FailureKind.COPY or what is Purpose.VARIABLE or dump.allocator == "XLA"
@@ -110,7 +110,7 @@ def recorded_summary(found: Exhaustion) -> dict[str, Any] | None:
         "says": one.says,
         "pool": str(dump.pool),
         "allocator": dump.allocator,
-        "asked_bytes": asked.needed,
+        "asked_bytes": asked.needed_bytes,
         "op": asked.op,
         "shape": list(asked.shape) if asked.shape is not None else None,
         "dtype": asked.dtype,

@@ -33,7 +33,7 @@ class Failures:
     def keep(self, rank: LogRank, dump: Dump) -> DumpKey:
         self.count += 1
         dump = self._with_device_memory(rank, dump)
-        key = (rank.name, _failure_identity(dump), dump.request.needed, dump.request.op)
+        key = (rank.name, _failure_identity(dump), dump.request.needed_bytes, dump.request.op)
         if key in self.dumps and dump.kind in (FailureKind.LIBRARY, FailureKind.KILL):
             self.count -= 1
             self.dumps[key] = merge_reports(self.dumps[key], dump)
@@ -94,12 +94,12 @@ class Failures:
 
         XLA's error follows the allocator's dump of the same size, and Python's traceback follows a line of the logging.
         """
-        asked = builder.request.needed
+        asked = builder.request.needed_bytes
         key = next((key for key in reversed(self.dumps) if key[0] == rank.name), None)
         if key is None or asked is None:
             return False
         dump = self.dumps[key]
-        before = dump.request.needed
+        before = dump.request.needed_bytes
         alike = builder.allocator == "XLA" or (builder.allocator == dump.allocator and dump.request.place is None)
         if not alike or before is None or abs(before - asked) > 0.01 * asked:
             return False
@@ -264,7 +264,7 @@ class OpenDumps(Failures):
         dump = self.newest(rank)
         if dump is None or dump.kind is not FailureKind.REQUEST or dump.request.shape is not None:
             self.keep(rank, DumpBuilder("", self.lines, rank.name, MemoryRequest(asked_bytes)).dump())
-        elif dump.request.needed is None:
+        elif dump.request.needed_bytes is None:
             self.update_newest(rank, bytes=asked_bytes)
 
     def _read_dump_part(self, rank: LogRank, thread: str, builder: DumpBuilder, text: bytes) -> None:
@@ -310,7 +310,7 @@ class OpenDumps(Failures):
                 self.dumps[rank.last] = with_list(self.dumps[rank.last], builder.dump())
             return
         dump = builder.dump()
-        if dump.request.needed is None and dump.in_use_bytes is None:
+        if dump.request.needed_bytes is None and dump.in_use_bytes is None:
             return  # only a line or two of a dump
         self.mixed += builder.listed and not dump.whole
         self.keep(rank, dump)

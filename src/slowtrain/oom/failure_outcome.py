@@ -9,7 +9,7 @@ from slowtrain.oom.log_text import format_size
 
 
 def failure_outcome(dump: Dump) -> FailureOutcome:
-    needed = dump.request.needed
+    needed = dump.request.needed_bytes
     if dump.kind is FailureKind.KILL:
         return FailureOutcome.KILLED
     if dump.kind is FailureKind.LIBRARY:
@@ -39,7 +39,7 @@ def failure_outcome(dump: Dump) -> FailureOutcome:
 
 def missing_bytes(dump: Dump) -> int | None:
     """By how many bytes the free memory was too small, all pieces together; None if it is unknown."""
-    needed, free = dump.request.needed, free_bytes(dump)
+    needed, free = dump.request.needed_bytes, free_bytes(dump)
     if needed is None or free is None:
         return None
     return max(needed - free - room_bytes(dump), 0)
@@ -141,7 +141,7 @@ def _small_pool_sentence(dump: Dump) -> str:
 
 
 def _request_phrase(dump: Dump) -> str:
-    needed = format_size(dump.request.needed)
+    needed = format_size(dump.request.needed_bytes)
     if log_text.request_purpose(dump.request) is Purpose.ARRAY:
         return f"{needed} requested to turn an array into a constant"
     return f"{needed} requested"
@@ -153,7 +153,7 @@ def _full_sentence(dump: Dump) -> str:
     free, short = free_bytes(dump), missing_bytes(dump)
     if dump.driver_free_bytes is not None:
         free = max((dump.pool_bytes or dump.in_use_bytes or 0) - (dump.in_use_bytes or 0), 0) + dump.driver_free_bytes
-        more, short = "", max((dump.request.needed or 0) - free, 0)
+        more, short = "", max((dump.request.needed_bytes or 0) - free, 0)
     beside = ""
     if memory_questions.other_framework_bytes(dump):
         beside = f"; this process holds {format_size(dump.outside_bytes)} outside PyTorch's pool"
@@ -229,7 +229,7 @@ def _taken_sentence(dump: Dump) -> str:
 
 
 def _too_large_sentence(dump: Dump) -> str:
-    needed, limit = dump.request.needed, dump.limit_bytes or dump.device_bytes
+    needed, limit = dump.request.needed_bytes, dump.limit_bytes or dump.device_bytes
     if dump.kind is FailureKind.PROGRAM:
         space = dump.allocator.removeprefix("TPU").strip() or "device memory"
         over = _compiler_size((needed or 0) - (limit or 0), (needed or 0) >= 1 << 30)
@@ -276,7 +276,7 @@ def _kill_sentence(dump: Dump) -> str:
 
 
 def _host_sentence(dump: Dump) -> str:
-    asked = "more" if dump.request.needed is None else format_size(dump.request.needed)
+    asked = "more" if dump.request.needed_bytes is None else format_size(dump.request.needed_bytes)
     shape = f" for {list(dump.request.shape)}" if dump.request.shape is not None else ""
     whom = "Python" if dump.allocator == "the system" else dump.allocator
     whom = "TensorFlow" if "cpu" in whom else whom
@@ -302,10 +302,10 @@ def _unknown_sentence(dump: Dump) -> str:
     if dump.kind is FailureKind.COPY:
         what = "a whole array was copied to it as a constant"
         what = what if log_text.request_purpose(request) is Purpose.ARRAY else "a tensor was copied to it"
-        if request.needed is not None:
-            return f"{where} ran out when {what.replace('was', f'of {format_size(request.needed)} was', 1)}"
+        if request.needed_bytes is not None:
+            return f"{where} ran out when {what.replace('was', f'of {format_size(request.needed_bytes)} was', 1)}"
         return f"{where} ran out when {what}; the log does not show its size"
-    if request.needed is None:
+    if request.needed_bytes is None:
         if request.shape is not None:
             return (
                 f"{where} ran out when a tensor {list(request.shape)} was requested; the log does not show by which op"
@@ -319,8 +319,8 @@ def _unknown_sentence(dump: Dump) -> str:
     says = f"{_request_phrase(dump)}; the log {holds}, so it is unknown whether the memory was full or fragmented"
     if memory_questions.is_small_request(dump) and dump.pool is PoolKind.DEVICE and not part:
         says = (
-            f"a small request of {format_size(request.needed)} was refused: this process or others already held the "
-            "pool or the card; who held it is unknown, because the log does not hold the allocator's dump"
+            f"a small request of {format_size(request.needed_bytes)} was refused: this process or others already held "
+            "the pool or the card; who held it is unknown, because the log does not hold the allocator's dump"
         )
     if dump.used_share is not None:
         says += f" (the allocator's map shows {dump.used_share:.0%} of the pool in use)"

@@ -130,7 +130,7 @@ def line_activities(
         code,
         op,
         np.full(len(events), line.id, dtype=np.int64),
-        events.stats[framework_names.CORRELATION_ID].filled(0).astype(np.int64),
+        events.stats[framework_names.CORRELATION_ID].per_event(0).astype(np.int64),
         copied,
         texts + ops,
         memory,
@@ -184,7 +184,7 @@ def _program_op_names(
 ) -> tuple[tuple[str, ...], Ints]:
     """Use the ops of XLA programs if they have more detail, by a kernel's instruction or by its name."""
     texts, code = kernels
-    hlo, program = events.stats[framework_names.HLO_OP], events.stats[framework_names.PROGRAM_ID].filled(0)
+    hlo, program = events.stats[framework_names.HLO_OP], events.stats[framework_names.PROGRAM_ID].per_event(0)
     label = hlo.labels()
     numbers, of_program = distinct_with_codes(program.astype(np.int64))
     # One number for all three, so that each combination is looked up once.

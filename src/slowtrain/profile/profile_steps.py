@@ -100,7 +100,7 @@ def without_epoch_ends(found: StepTimes, threads: Sequence[HostThread]) -> StepT
 
     If most iterations create an iterator, it is part of the step, and all are kept.
     """
-    made = np.sort(np.concatenate([np.zeros(0), *(t.named(framework_names.ITERATOR_MAKING)[0] for t in threads)]))
+    made = np.sort(np.concatenate([np.zeros(0), *(t.time_inside(framework_names.ITERATOR_MAKING)[0] for t in threads)]))
     start, end = found.on_host.start_ms, found.on_host.end_ms
     whole = np.searchsorted(made, start) == np.searchsorted(made, end)
     return found.where(whole) if MIN_CALL_TIME_SHARE * len(found) < whole.sum() < len(found) else found

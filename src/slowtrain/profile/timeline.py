@@ -83,7 +83,7 @@ def find_horizon(lines: Sequence[xplane.Line], most: int | None = None) -> Horiz
 
 def _events_over_time(line: xplane.Line, places: int) -> tuple[Floats, Floats] | None:
     """Return moments, and about how many events of the line come before each; None if nothing could be sampled."""
-    found = line.sampled(places)
+    found = line.sample_events(places)
     if not found:
         return None
     at, times, each = (np.array(column, dtype=np.float64) for column in zip(*found, strict=True))

@@ -248,7 +248,8 @@ class Follower:
             if lane not in ("trace", "pipeline", "iterator", "window"):
                 found += _events_ending_since(kept, since_ns)
         found += [
-            Event(str(lane), str(name), float(at), float(now_ns), data) for at, lane, name, data in self.unfinished()
+            Event(str(lane), str(name), float(at), float(now_ns), data)
+            for at, lane, name, data in self.unfinished_events()
         ]
         events = tuple(
             Event(e.lane, e.name, (e.start_ms - start_ns) / 1e6, (e.end_ms - start_ns) / 1e6, e.data)
@@ -282,7 +283,7 @@ class Follower:
                 return int(mine[int(np.argmax(mine[:, 1])), 0])
         return None
 
-    def unfinished(self) -> list[tuple[int, str, str, Mapping[str, Any]]]:
+    def unfinished_events(self) -> list[tuple[int, str, str, Mapping[str, Any]]]:
         """Return what began and has not ended, by the recorder's last report: ``(start_ns, lane, name, data)``."""
         told = self.facts.get("unfinished") or ()
         return [(int(at), str(lane), str(name), data) for at, lane, name, data in told if isinstance(data, dict)]

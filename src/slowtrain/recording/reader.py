@@ -341,7 +341,7 @@ def with_sampled_lines(event: Event, names: Sequence[Name], samples: Spans) -> E
     if not lost:
         return event
     traced_until = event.start_ms + float(event.data.get("trace_ns") or 0) / 1e6
-    sites = (names[int(n)].detail.get("site") for n in samples.between(event.start_ms, traced_until).name)
+    sites = (names[int(n)].detail.get("site") for n in samples.starting_between(event.start_ms, traced_until).name)
     called = event.data.get("site")
     found = Counter(tuple(site) for site in sites if site and site != called and not is_framework_file(site[0]))
     total = sum(found.values())

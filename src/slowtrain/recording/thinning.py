@@ -112,7 +112,7 @@ class Thinning:
 
     # -- what was written
 
-    def named(self, names: Iterable[tuple[int, str, Any, Any]]) -> None:
+    def note_names(self, names: Iterable[tuple[int, str, Any, Any]]) -> None:
         for number, lane, _, _ in names:
             self._lanes[number] = lane
             if lane in SAMPLED_LANES:
@@ -163,7 +163,7 @@ class Thinning:
         self.samples.work()
         used, room = self.store.used_bytes(), self.room_bytes()
         hurry |= used > HURRY_SHARE * room
-        old = self._until(hurry)
+        old = self._first_new_index(hurry)
         if not self._todo and self._is_time(old, used > FULL_SHARE * room):
             self.level += 1
             self._next = 0
@@ -180,11 +180,11 @@ class Thinning:
     def finish(self) -> None:
         """Thins the last minute of the run like the rest, so that it does not count for more."""
         until = now() + MAX_FINISH_NS
-        old = self._until(True)
+        old = self._first_new_index(True)
         while now() < until and (one := self._waiting(old)) is not None:
             self._thin(one)
 
-    def _until(self, hurry: bool) -> int:
+    def _first_new_index(self, hurry: bool) -> int:
         """Returns the index of the first stretch that is too new to be thinned."""
         if hurry:
             return self._index

@@ -144,7 +144,7 @@ def _curve_lines(frame: Frame, out: Terminal) -> Iterator[str]:
 
 
 def _curve_line(out: Terminal, label: str, curve: Curve) -> str:
-    known = curve.known
+    known = curve.known_values
     if not known:
         return _labelled_line(out, label, "no step")
     low, high = min(known), max(known)
@@ -214,7 +214,7 @@ def _memory_lines(frame: Frame, out: Terminal) -> list[str]:
         words += f", {wording.bytes_text(machine.available_bytes)} free"
         words += f" of {wording.bytes_text(machine.limit_bytes)}" if machine.limit_bytes is not None else ""
     room = out.width - LABEL_COLUMNS - 2 - cell_len(words) - 2
-    line = curve_blocks(out, machine.rss.values, min(room, 30)) if room >= 10 and machine.rss.known else ""
+    line = curve_blocks(out, machine.rss.values, min(room, 30)) if room >= 10 and machine.rss.known_values else ""
     return [_labelled_line(out, "memory", f"{out.pad(words, 34)} {line}" if line and room >= 14 else words)]
 
 
@@ -291,6 +291,6 @@ def _cause_lines(frame: Frame, out: Terminal) -> Iterator[str]:
 def _labelled_line(out: Terminal, label: str, text: str, after: str = "") -> str:
     start = f"{out.column(label, LABEL_COLUMNS)} "
     if not after and text.strip():
-        return out.labelled(start, text)
+        return out.label_line(start, text)
     # A curve's own blanks are part of it.
     return out.style(start, "dim") + text + " " + out.fit(after, max(out.width - cell_len(start + text) - 1, 0))

@@ -192,10 +192,10 @@ def proof_json(proof: Proof, *, written: bool) -> str:
 
 
 def _with_verdicts(checkup: Checkup, verdicts: dict[str, Verdict]) -> Checkup:
-    def measured(diagnosis: Diagnosis) -> Diagnosis:
+    def with_verdict(diagnosis: Diagnosis) -> Diagnosis:
         return replace(diagnosis, verdict=verdicts.get(diagnosis.cause))
 
-    return replace(checkup, diagnoses=tuple(map(measured, checkup.diagnoses)))
+    return replace(checkup, diagnoses=tuple(map(with_verdict, checkup.diagnoses)))
 
 
 MIN_PART_SHARE = 1e-3  # of the longer step: smaller parts are not shown

@@ -47,7 +47,9 @@ class Trace:
     main: int = 1  # the number of the thread that trains
     _made: dict[object, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
 
-    def once(self, make: Callable[Concatenate[Trace, Asked], Made], *asked: Asked.args, **named: Asked.kwargs) -> Made:
+    def compute_once(
+        self, make: Callable[Concatenate[Trace, Asked], Made], *asked: Asked.args, **named: Asked.kwargs
+    ) -> Made:
         """Return the cached result of ``make(self, ...)``.
 
         Several causes need the same result for millions of steps.
@@ -63,7 +65,7 @@ class Trace:
         return self.steps.mean_ms
 
     @property
-    def enough(self) -> bool:
+    def has_enough_steps(self) -> bool:
         """Whether the steady steps are sufficient: many, or fewer that took long together.
 
         A profile is always sufficient with one step, because it cannot have more; a note says how few there are.

@@ -182,7 +182,7 @@ def _growth_bytes_s(sight: RecordingLook) -> float | None:
 
 def input_bound_alert(sight: RecordingLook) -> Alert | None:
     trace = sight.trace
-    if Signal.INPUT not in trace.signals or not trace.enough or sight.frame.state is not RunState.RUNNING:
+    if Signal.INPUT not in trace.signals or not trace.has_enough_steps or sight.frame.state is not RunState.RUNNING:
         return None
     waits, step = trace.mean(Category.INPUT), trace.step_ms
     if waits < MIN_INPUT_WAIT_SHARE * step:
@@ -195,7 +195,7 @@ def input_bound_alert(sight: RecordingLook) -> Alert | None:
 
 
 def gpu_idle_alert(sight: RecordingLook) -> Alert | None:
-    if sight.frame.state is not RunState.RUNNING or not sight.trace.enough:
+    if sight.frame.state is not RunState.RUNNING or not sight.trace.has_enough_steps:
         return None
     _, rows = sight.column("gpu_util_share", sight.frame.window_ms / 1e3)
     if len(rows) < MIN_READINGS:

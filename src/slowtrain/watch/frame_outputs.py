@@ -99,12 +99,12 @@ class AlertCommand:
         """Called at each look: collects the running command, or starts the next."""
         at = time.monotonic()
         if self._process is not None:
-            self._ended(at)
+            self._check_exit(at)
         if self._process is None and self._waiting and at - self._begun_s >= MIN_START_INTERVAL_S:
             self._begun_s = at
             self._start_command(*self._waiting.popitem(last=False)[1])
 
-    def _ended(self, at: float) -> None:
+    def _check_exit(self, at: float) -> None:
         process = self._process
         if process is None:
             return

@@ -49,10 +49,10 @@ class FrameStream:
             start_new_session=True,
             env=child_environment(),
         )
-        self._thread = threading.Thread(target=self._read, name="slowtrain alerts", daemon=True)
+        self._thread = threading.Thread(target=self._read_frames, name="slowtrain alerts", daemon=True)
         self._thread.start()
 
-    def _read(self) -> None:
+    def _read_frames(self) -> None:
         assert self._process.stdout is not None
         assert self._process.stderr is not None
         for line in self._process.stdout:

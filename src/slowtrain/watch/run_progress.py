@@ -45,7 +45,7 @@ def run_progress(
 
 def _current_fit(follower: Follower) -> tuple[int, Mapping[str, Any]] | None:
     """The current fit, or else the last one."""
-    for at, lane, name, data in follower.unfinished():
+    for at, lane, name, data in follower.unfinished_events():
         if lane == "loop" and name == "fit":
             return at, data
     done = [e for e in follower.events.get("loop", ()) if e.name == "fit" and not e.data.get("nested")]

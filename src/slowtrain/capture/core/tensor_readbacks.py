@@ -44,7 +44,7 @@ def readback_timer(
                 if not main.left:
                     main.look(recorder.active)
                 for read in reads:
-                    if read.again(frame, in_loops):
+                    if read.is_same_place(frame, in_loops):
                         break
                 else:
                     read = recorder.guard("readback", name_place, frame, in_loops)

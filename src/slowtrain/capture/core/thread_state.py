@@ -82,7 +82,7 @@ class ReadbackSite(CallSite):
         self.asker, self.asker_at = (asker.f_code, asker.f_lasti) if asker else (None, -1)
         self.in_loops = anywhere
 
-    def again(self, frame: FrameType, anywhere: bool) -> bool:
+    def is_same_place(self, frame: FrameType, anywhere: bool) -> bool:
         """Returns whether this is the stored place, so that ``name`` holds."""
         asker = frame.f_back
         return (

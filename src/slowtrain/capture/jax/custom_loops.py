@@ -83,10 +83,10 @@ class JaxLoops:
 
     def _patch(self, module: Any) -> None:
         for name, make in (
-            ("jit", partial(self._making, self._compiled)),
-            ("pmap", partial(self._making, self._compiled)),
-            ("grad", partial(self._making, partial(self._differentiated, False))),
-            ("value_and_grad", partial(self._making, partial(self._differentiated, True))),
+            ("jit", partial(self._making, self._wrap_jitted)),
+            ("pmap", partial(self._making, self._wrap_jitted)),
+            ("grad", partial(self._making, partial(self._wrap_gradient, False))),
+            ("value_and_grad", partial(self._making, partial(self._wrap_gradient, True))),
             ("vjp", self._vjp),
             ("eval_shape", _unwrap_first_argument),
             ("block_until_ready", self._waiting),
@@ -134,7 +134,7 @@ class JaxLoops:
 
         return make
 
-    def _compiled(self, made: Any, python: Any, settings: dict[str, Any], frame: FrameType) -> Any:
+    def _wrap_jitted(self, made: Any, python: Any, settings: dict[str, Any], frame: FrameType) -> Any:
         self._functions += 1
         about = user_code.describe_function(python)
         about["number"] = f"jax {self._functions}"
@@ -145,7 +145,7 @@ class JaxLoops:
     def _call(self, known: JitFunction) -> Wrapper:
         recorder, state, progress, clean = self.recorder, self.state, self.progress, self._clean
         emit, guard, getframe = recorder.emit, recorder.guard, sys._getframe
-        traced, named, looked, begins = self._traced, self._named, self._looked, self._begins
+        traced, named, looked, begins = self._record_trace, self._name_call, self._read_rare_changes, self._begins
 
         def call(function: Any, _instance: Any, args: Any, kwargs: Any) -> Any:
             me = state.me
@@ -187,21 +187,21 @@ class JaxLoops:
         finally:
             self.given = None
 
-    def _named(self, known: JitFunction, frame: FrameType) -> None:
+    def _name_call(self, known: JitFunction, frame: FrameType) -> None:
         """Names a function's first call, or its first call from another place."""
         known.remember(frame, False)
         about = known.about
         known.name = self.recorder.name_at(frame, "function", str(about["qualname"]), about["number"], **about)
         self.recorder.fact("jax", True)
 
-    def _looked(self, known: JitFunction, me: Flags, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    def _read_rare_changes(self, known: JitFunction, me: Flags, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Reads what rarely changes, in one call of a few."""
         known.looks += 1
         known.left = 1 if known.looks < FIRST_CALLS else CALLS_A_LOOK
         me.look(self.recorder.active)
         known.size = jit_arguments.batch_samples(known.data, args, kwargs)
 
-    def _traced(
+    def _record_trace(
         self, known: JitFunction, function: Any, given: Any, result: Any, start: int, end: int, frame: FrameType
     ) -> None:
         """Records a call that traced its function, with its arguments."""
@@ -235,7 +235,7 @@ class JaxLoops:
 
     # -- gradients
 
-    def _differentiated(self, valued: bool, made: Any, _python: Any, _settings: Any, _frame: Any) -> Any:
+    def _wrap_gradient(self, valued: bool, made: Any, _python: Any, _settings: Any, _frame: Any) -> Any:
         def call(function: Any, _instance: Any, args: Any, kwargs: Any) -> Any:
             return gradient(sys._getframe(1), function, args, kwargs)
 
@@ -270,10 +270,10 @@ class JaxLoops:
             me.last_trace = None
             self.recorder.guard("gradient", self._record_gradient, start, end, frame)
         if valued and (self.progress.wanted or self.progress.trajectory is not None):
-            self.recorder.guard("loss", self._told, result, frame)
+            self.recorder.guard("loss", self._keep_loss, result, frame)
         return result
 
-    def _told(self, result: Any, frame: FrameType) -> None:
+    def _keep_loss(self, result: Any, frame: FrameType) -> None:
         self.progress.keep({"loss": _loss_value(result)}, EAGER_GRADIENT, user_code.user_function_place(frame))
 
     def _record_gradient(self, start: int, end: int, frame: FrameType) -> None:

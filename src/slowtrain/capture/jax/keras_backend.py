@@ -54,7 +54,7 @@ class TimedBatches(Iterator[Any]):
             self._emit((self._name, start, end, me.ident, 0))
         if not self._seen:
             self._seen = True
-            self._patches.recorder.guard("batch", self._patches.sized, batch, me.loops)
+            self._patches.recorder.guard("batch", self._patches.set_batch_size, batch, me.loops)
         return batch
 
 
@@ -95,7 +95,7 @@ class JaxPatches:
 
         return _get_iterator
 
-    def sized(self, batch: Any, loops: int) -> None:
+    def set_batch_size(self, batch: Any, loops: int) -> None:
         """Sets the loop's batch size from its first batch, if its arguments do not show it, as with a PyDataset."""
         about = self.progress.loop
         if about is None or loops > 2 or about.get("batch_size") or "shape" in (about.get("data") or {}):

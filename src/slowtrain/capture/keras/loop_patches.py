@@ -86,7 +86,7 @@ class KerasPatches:
 
     def _loop(self, loop: str, original: Wrapper) -> Wrapper:
         recorder, state, override, watch = self.recorder, self.state, self._patch_override, self.watch_items
-        settle, progress, arguments = self.settle, self.progress, self._given
+        settle, progress, arguments = self.settle, self.progress, self._loop_facts
 
         def wrapper(self: Any, *args: Any, **kwargs: Any) -> Any:
             me = state.me
@@ -111,7 +111,7 @@ class KerasPatches:
 
         def note_begin(about: dict[str, Any], outer: int, start: int, frame: FrameType) -> None:
             if not outer:
-                recorder.begun("loop", loop, start, site=user_code.user_place(frame), nested=0, **about)
+                recorder.note_begin("loop", loop, start, site=user_code.user_place(frame), nested=0, **about)
 
         def record_loop(about: dict[str, Any], outer: int, start: int, end: int, frame: FrameType) -> None:
             recorder.span(recorder.name("loop", loop, ("loop", loop, outer), nested=outer), start, end)
@@ -121,7 +121,7 @@ class KerasPatches:
 
         return wrapper
 
-    def _given(self, loop: str, model: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+    def _loop_facts(self, loop: str, model: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
         about = _loop_arguments(loop, model, args, kwargs)
         if loop == "fit" and self._looks > 0:
             self._looks -= 1
@@ -139,7 +139,7 @@ class KerasPatches:
                 replace_function(owner, name, partial(self._step_function, phase, _is_jax_trainer(model)))
 
     def _step_function(self, phase: str, on_jax: bool, original: Wrapper) -> Wrapper:
-        recorder, timed = self.recorder, self._timed
+        recorder, timed = self.recorder, self._time_step_function
 
         def make_function(self: Any, *args: Any, **kwargs: Any) -> Any:
             result = original(self, *args, **kwargs)
@@ -151,7 +151,7 @@ class KerasPatches:
         make_function._slowtrain_make = original  # type: ignore[attr-defined]
         return make_function
 
-    def _timed(self, phase: str, on_jax: bool, model: Any, result: Any) -> Any:
+    def _time_step_function(self, phase: str, on_jax: bool, model: Any, result: Any) -> Any:
         """Wraps the function that was made, in the attribute where Keras keeps it and in the result."""
         attribute = f"{phase}_function"
         given = model.__dict__.get(attribute)
@@ -222,7 +222,7 @@ class KerasPatches:
         if checking is not None and not _is_jax_trainer(type(model)):
             checking.variables.models = [*checking.variables.models[1 - MAX_MODELS :], weakref.ref(model)]
             checking = None
-        return function if checking is None else checking.jax.wrapped(model, function)
+        return function if checking is None else checking.jax.wrap_step(model, function)
 
     def _on_batch(self, phase: str, original: Wrapper) -> Wrapper:
         recorder, state = self.recorder, self.state

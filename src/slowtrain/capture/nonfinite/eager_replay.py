@@ -103,7 +103,7 @@ class EagerReplay:
             def __enter__(tape: Any) -> Any:
                 me = state.me
                 if me.main and not me.tracing and not self.over and recorder.active:
-                    guard("checking", self._opened, tape, sys._getframe(1))
+                    guard("checking", self._note_tape, tape, sys._getframe(1))
                 return original(tape)
 
             return __enter__
@@ -137,7 +137,7 @@ class EagerReplay:
 
     # -- as the script runs
 
-    def _opened(self, tape: Any, frame: FrameType) -> None:
+    def _note_tape(self, tape: Any, frame: FrameType) -> None:
         if self._depth == 0:
             self._begin(frame)
         step = self._step
@@ -187,7 +187,7 @@ class EagerReplay:
                 self._note(handle)
         if not all(is_tensor_finite(t) for t in flatten_arrays(target)):
             self.recorder.event("nonfinite", "loss", now(), step=step.number, value=_first_bad_number(target))
-            self.examined(self._found, False)
+            self.examined(self._find_origin, False)
 
     def _reads(self, step: EagerStep) -> frozenset[str]:
         try:
@@ -222,7 +222,7 @@ class EagerReplay:
         """Examines the last update, which no later loss would show."""
         step = self._step
         if not self.over and step is not None and step.gradients and self._bad_variable(step) is not None:
-            self.examined(self._found, True)
+            self.examined(self._find_origin, True)
 
     # -- once a loss is bad
 
@@ -235,7 +235,7 @@ class EagerReplay:
             if self._left <= 0:
                 raise ReplayDone
 
-    def _found(self) -> dict[str, Any]:
+    def _find_origin(self) -> dict[str, Any]:
         step, last = self._step, self._last
         self._step = self._last = None
         if step is None:

@@ -81,17 +81,17 @@ class EquationReplay:
         for var, value, origin in zip(jaxpr.invars, values, bad, strict=True):
             known[var] = value, origin, ""
 
-        def read(atom: Any) -> tuple[Any, int, str]:
+        def read_atom(atom: Any) -> tuple[Any, int, str]:
             return (atom.val, 0, "") if hasattr(atom, "val") else known[atom]
 
         for equation in jaxpr.eqns:
-            inputs = [read(atom) for atom in equation.invars]
+            inputs = [read_atom(atom) for atom in equation.invars]
             here = _equation_line(equation) or site
             inner = "/".join(filter(None, (scope, str(equation.source_info.name_stack))))
             results = self._equation(equation, inputs, here, inner)
             for var, (value, origin) in zip(equation.outvars, results, strict=True):
                 known[var] = value, origin, equation.primitive.name
-        last = [read(atom) for atom in jaxpr.outvars]
+        last = [read_atom(atom) for atom in jaxpr.outvars]
         return [v for v, _, _ in last], [o for _, o, _ in last]
 
     def _equation(

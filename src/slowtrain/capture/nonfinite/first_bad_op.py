@@ -75,7 +75,7 @@ class FirstBadOp:
         self.ops += 1
         frame = sys._getframe(1)
         if kind.startswith(WRITE_OPS) and inputs:
-            self._written(kind, inputs, frame)
+            self._note_assignment(kind, inputs, frame)
         where: dict[str, Any] | None = None
         for output in outputs or ():
             array = self._array(output)
@@ -106,9 +106,9 @@ class FirstBadOp:
         isnan = self.numbers.isnan
         if bad and not isnan(array).any():
             return None  # an intended infinity that is passed on
-        return self._made(kind, inputs, array, where)
+        return self._add_op_origin(kind, inputs, array, where)
 
-    def _made(self, kind: str, inputs: Any, array: Any, where: dict[str, Any]) -> int:
+    def _add_op_origin(self, kind: str, inputs: Any, array: Any, where: dict[str, Any]) -> int:
         given = [self._range(a) for t in inputs if (a := self._array(t)) is not None and a.size]
         about = {"kind": "op", "type": kind, **where, "inputs": given[:MAX_INPUT_RANGES], "output": self._range(array)}
         return self._origin(about)
@@ -117,7 +117,7 @@ class FirstBadOp:
         self.origins.append(about)
         return len(self.origins)
 
-    def _written(self, kind: str, inputs: Any, frame: FrameType) -> None:
+    def _note_assignment(self, kind: str, inputs: Any, frame: FrameType) -> None:
         """Handles the new value of a variable: an origin that reaches it counts. An update may itself overflow."""
         handle, *given = inputs
         found = [o for t in given if (o := self._of.get(getattr(t, "_id", -1)))]
@@ -125,7 +125,7 @@ class FirstBadOp:
             array = self._value(handle)
             if array is not None and self._bad(array):
                 where = {**self._where(kind, inputs, frame), "variable": self.names.get(handle._id)}
-                found = [self._made(kind, given, array, where)]
+                found = [self._add_op_origin(kind, given, array, where)]
         if found:
             self.reached.add(min(found))
             self._variables.setdefault(handle._id, min(found))

@@ -67,21 +67,21 @@ class JaxReplay:
         self._due_ns = 0
         self._lost = ""
 
-    def wrapped(self, model: Any, function: Callable[..., Any]) -> Callable[..., Any]:
+    def wrap_step(self, model: Any, function: Callable[..., Any]) -> Callable[..., Any]:
         """Returns the training function with the check around it."""
 
         def step(state: Any, iterator: Any) -> Any:
             if self.over or self._lost:
                 return function(state, iterator)
-            self.recorder.guard("checking", self._before, model, state)
+            self.recorder.guard("checking", self._handle_step_begin, model, state)
             batches: list[Any] = []
             logs, state = function(state, RecordingIterator(iterator, batches))
-            self.recorder.guard("checking", self._after, batches, _loss_logs(logs))
+            self.recorder.guard("checking", self._handle_step_end, batches, _loss_logs(logs))
             return logs, state
 
         return step
 
-    def _before(self, model: Any, state: Any) -> None:
+    def _handle_step_begin(self, model: Any, state: Any) -> None:
         if model is not self._model:
             self._model, self._states, self._calls, self._logs, self._bytes = model, [], [], None, 0
             self._due_ns = 0
@@ -105,7 +105,7 @@ class JaxReplay:
         way = "eager" if model.run_eagerly else "function"
         self.offer(OfferedVariables(named, {i: name for i, (name, _) in named.items()}, way))
 
-    def _after(self, batches: list[Any], logs: Any) -> None:
+    def _handle_step_end(self, batches: list[Any], logs: Any) -> None:
         self._logs = logs
         self._calls.append((self.progress.steps, batches))
         self._bytes += sum(int(getattr(a, "nbytes", 0)) for b in batches for a in tree_leaves(b))
@@ -135,12 +135,12 @@ class JaxReplay:
     def _tell(self, ending: bool) -> None:
         said = next((v for v in map(float, tree_leaves(self._logs)) if not math.isfinite(v)), math.nan)
         self.recorder.event("nonfinite", "loss", now(), step=self.progress.steps, value=repr(said))
-        self.examined(self._found, ending)
+        self.examined(self._find_origin, ending)
         self._states, self._calls, self._logs, self._model = [], [], None, None
 
     # -- once a loss is bad
 
-    def _found(self) -> dict[str, Any]:
+    def _find_origin(self) -> dict[str, Any]:
         if self._lost or not self._states:
             return {"unknown": self._lost or "no state was kept", "instead": REPLAY_ADVICE}
         step, deadline, replayed = _step_function(self._model), time.monotonic() + MAX_REPLAY_S, 0

@@ -33,14 +33,14 @@ class TrainingCall(NamedTuple):
 def return_batch_too(python_func: Callable[..., Any]) -> Callable[..., Any]:
     """Returns a function to be traced that returns its iterator's batch with its result, as ``ResultWithBatch``."""
 
-    def traced(*args: Any, **kwargs: Any) -> Any:
+    def call_with_batch(*args: Any, **kwargs: Any) -> Any:
         result = python_func(*args, **kwargs)
         graph = sys.modules["tensorflow"].compat.v1.get_default_graph()
         batches = [op for op in graph.get_operations() if op.type == "IteratorGetNext"]
         return ResultWithBatch(result, tuple(batches[0].outputs)) if len(batches) == 1 else result
 
-    traced.__wrapped__ = python_func  # type: ignore[attr-defined]
-    return traced
+    call_with_batch.__wrapped__ = python_func  # type: ignore[attr-defined]
+    return call_with_batch
 
 
 def call_inputs(call: TrainingCall) -> list[Any]:

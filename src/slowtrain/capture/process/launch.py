@@ -98,7 +98,7 @@ def run_recorded(
             signal.signal(number, handler)
     end_ns = time.perf_counter_ns()
     exhausted = heard.end()
-    about |= {"memory_kill": True} if kills.ended(code) else {}
+    about |= {"memory_kill": True} if kills.is_oom_kill(code) else {}
     about |= {"heard": heard.can_listen, **({"exhausted": exhausted} if exhausted is not None else {})}
     return Outcome(note_end(folder, about, code, end_ns), start_ns, end_ns)
 

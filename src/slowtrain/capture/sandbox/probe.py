@@ -152,7 +152,7 @@ class ProbeEnd:
         for note in self.notes:
             self.recorder.guard("notes", note)
 
-    def _kept(self) -> list[StepResult]:
+    def _strongest_results(self) -> list[StepResult]:
         """Returns the results of the strongest kind of step, and for a custom loop also its eager gradients."""
         kept = self.progress.trajectory or []
         strongest = max((kind for kind, _, _ in kept), default=0)
@@ -161,12 +161,12 @@ class ProbeEnd:
     def _losses(self) -> list[dict[str, float]]:
         return [
             {name: number for name, value in scalars if (number := scalar_value(value, wait=True)) is not None}
-            for _, _, scalars in self._kept()
+            for _, _, scalars in self._strongest_results()
         ]
 
     def _origins(self) -> list[tuple[str, int, bool]]:
         """Returns for each result its origin, and whether it counts as a step; empty for steps of Keras."""
-        kept = self._kept()
+        kept = self._strongest_results()
         strongest = max((kind for kind, _, _ in kept), default=0)
         found = [(*origin, kind == strongest) for kind, origin, _ in kept if origin is not None]
         return found if len(found) == len(kept) else []

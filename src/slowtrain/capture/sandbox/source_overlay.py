@@ -105,14 +105,14 @@ class _OverlayFinder(MetaPathFinder):
         last = name.rpartition(".")[2]
         if last not in self.names:
             return None
-        spec = self._new(name, last, sys.path if path is None else path) or self._found(name, path, target)
+        spec = self._new(name, last, sys.path if path is None else path) or self._find_original(name, path, target)
         text = self.texts.get(os.path.abspath(spec.origin)) if spec is not None and spec.origin else None
         if spec is None or text is None:
             return None
         spec.loader = _OverlayLoader(name, str(spec.origin), text)
         return spec
 
-    def _found(self, name: str, path: Sequence[str] | None, target: ModuleType | None) -> ModuleSpec | None:
+    def _find_original(self, name: str, path: Sequence[str] | None, target: ModuleType | None) -> ModuleSpec | None:
         """Returns where the module would come from without us. Editable installs have finders of their own."""
         for finder in sys.meta_path:
             if finder is not self and not type(finder).__module__.startswith("wrapt"):

@@ -89,7 +89,7 @@ def _map_argument(owner: Any, name: str, argument: str, where: Callable[[Any, in
 def _open_mapping(redirect: FileRedirection, default: str) -> Callable[[Any, inspect.BoundArguments], Any]:
     def where(path: Any, given: inspect.BoundArguments) -> Any:
         mode = given.arguments.get("mode") or default
-        return redirect.opened(path, "x" if mode == "w-" else mode)
+        return redirect.path_to_open(path, "x" if mode == "w-" else mode)
 
     return where
 
@@ -102,7 +102,11 @@ class FileNameArguments:
 
     def patches(self) -> dict[str, list[tuple[str, str, FileFunction]]]:
         """Returns by module: function, its argument, and the mapping of that argument."""
-        written, prefix, read = self.written, partial(self._each, self._prefix), partial(self._each, self._read)
+        written, prefix, read = (
+            self.map_written,
+            partial(self._each, self._prefix),
+            partial(self._each, self._path_to_read),
+        )
         records = [
             (f"{name}{version}", "filenames", self._source)
             for name in ("tf_record_dataset", "text_line_dataset", "fixed_length_record_dataset")
@@ -151,12 +155,12 @@ class FileNameArguments:
             "tensorflow.python.debug.lib.dumping_callback": [("enable_dump_debug_info", "dump_root", written)],
         }
 
-    def written(self, value: Any) -> Any:
-        return self._each(self._write, value, self._move_in_graph)
+    def map_written(self, value: Any) -> Any:
+        return self._each(self._path_to_write, value, self._move_in_graph)
 
     def _source(self, value: Any) -> Any:
         """Maps the files of a data set. Once something was written, names known only in the graph are mapped there."""
-        return self._each(self._read, value, self._find_in_graph if self.scratch.has_changes() else None)
+        return self._each(self._path_to_read, value, self._find_in_graph if self.scratch.has_changes() else None)
 
     def _each(self, one: FileFunction, value: Any, in_graph: FileFunction | None = None) -> Any:
         """Maps each name in ``value``, whatever its type, with ``one``; a tensor without a value with ``in_graph``."""
@@ -171,15 +175,15 @@ class FileNameArguments:
             return one(known)
         return _string_array([one(name) for name in known.ravel()], known.shape)
 
-    def _write(self, path: Any) -> Any:
+    def _path_to_write(self, path: Any) -> Any:
         place = self.scratch.place(path, made=NAME_PREFIX)
         if place is None:
             return path
-        scratch = self.scratch.written(place)
+        scratch = self.scratch.path_to_write(place)
         return os.fsencode(scratch) if isinstance(path, bytes) else scratch
 
-    def _read(self, path: Any) -> Any:
-        return self.scratch.read(path)
+    def _path_to_read(self, path: Any) -> Any:
+        return self.scratch.path_to_read(path)
 
     def _prefix(self, path: Any) -> Any:
         """Maps the prefix by which a checkpoint is named."""
@@ -193,7 +197,7 @@ class FileNameArguments:
         place = self.scratch.place(path, made=NAME_PREFIX)
         if place is None:
             return path
-        found = self._write(path)
+        found = self._path_to_write(path)
         if not names_with_prefix(place.scratch) and os.path.exists(f"{place.real}.index"):
             for name in names_with_prefix(place.real):
                 real = os.path.join(os.path.dirname(place.real), name)
@@ -215,7 +219,7 @@ class FileNameArguments:
             patterns = [known] if isinstance(known, bytes) else list(pattern if known is None else known.ravel())
             if isinstance(pattern, (str, bytes)):
                 patterns = [pattern]
-            kept = [one for one in names.ravel() if self.scratch.read(one) == one]
+            kept = [one for one in names.ravel() if self.scratch.path_to_read(one) == one]
             for place in filter(None, map(self.scratch.place, patterns)):
                 kept += [one for one in original(place.scratch).numpy().ravel() if one not in kept]
             return sys.modules["tensorflow"].constant(sorted(kept), "string", [len(kept)])
@@ -258,23 +262,23 @@ class FileFunctions:
         scratch = self.scratch
 
         def open_redirected(original: FileFunction, path: Any, mode: Any, *rest: Any) -> Any:
-            return original(self.redirect.opened(path, os.fsdecode(mode)), mode, *rest)
+            return original(self.redirect.path_to_open(path, os.fsdecode(mode)), mode, *rest)
 
-        def read(original: FileFunction, path: Any, *rest: Any) -> Any:
-            return original(scratch.read(path), *rest)
+        def read_redirected(original: FileFunction, path: Any, *rest: Any) -> Any:
+            return original(scratch.path_to_read(path), *rest)
 
         for name in ("FileExists", "IsDirectory", "Stat", "BufferedInputStream", "ReadFileToString"):
-            self._replace(module, name, read)
+            self._replace(module, name, read_redirected)
         self._replace(module, "WritableFile", open_redirected)
         self._replace(
             module, "WriteStringToFile", lambda original, path, *rest: open_redirected(original, path, "w", *rest)
         )
         for name in ("DeleteFile", "DeleteRecursively"):
-            self._replace(module, name, self._removed)
+            self._replace(module, name, self._remove)
         for name in ("CreateDir", "RecursivelyCreateDir"):
-            self._replace(module, name, self._made)
-        self._replace(module, "CopyFile", self._copied)
-        self._replace(module, "RenameFile", self._renamed)
+            self._replace(module, name, self._make_folder)
+        self._replace(module, "CopyFile", self._copy)
+        self._replace(module, "RenameFile", self._rename)
         self._replace(module, "GetChildren", self._children)
         self._replace(module, "GetMatchingFiles", self._matching)
 
@@ -283,37 +287,39 @@ class FileFunctions:
         if original is not None:
             setattr(module, name, hide_from_warnings(_bind_original(instead, original)))
 
-    def _removed(self, original: FileFunction, path: Any, *rest: Any) -> Any:
+    def _remove(self, original: FileFunction, path: Any, *rest: Any) -> Any:
         place = self.scratch.place(path)
         if place is None:
             return original(path, *rest)
         if not self.scratch.is_present(place) or (
             original.__name__ == "DeleteFile" and _is_folder(self.scratch, place)
         ):
-            return original(place.scratch if not self.scratch.is_present(place) else self.scratch.read(path), *rest)
+            return original(
+                place.scratch if not self.scratch.is_present(place) else self.scratch.path_to_read(path), *rest
+            )
         self.scratch.remove(place)
         return None
 
-    def _made(self, original: FileFunction, path: Any, *rest: Any) -> Any:
+    def _make_folder(self, original: FileFunction, path: Any, *rest: Any) -> Any:
         place = self.scratch.place(path, made=WHOLE_NAME)
         if place is None:
             return original(path, *rest)
-        if self.scratch.below(place) and not self.scratch.in_scratch(place):
+        if self.scratch.has_own_file(place) and not self.scratch.in_scratch(place):
             return original(place.real, *rest)  # exists already: nothing is created
         if original.__name__ == "CreateDir":
-            return original(self.scratch.written(place), *rest)
-        self.scratch.written(place)
+            return original(self.scratch.path_to_write(place), *rest)
+        self.scratch.path_to_write(place)
         self.scratch.folders(place.scratch)
         return None
 
-    def _copied(self, original: FileFunction, source: Any, target: Any, overwrite: bool, *rest: Any) -> Any:
+    def _copy(self, original: FileFunction, source: Any, target: Any, overwrite: bool, *rest: Any) -> Any:
         place = self.scratch.place(target, made=WHOLE_NAME)
         if place is not None:
             there = self.scratch.is_present(place)
-            target = self.scratch.read(target) if there and not overwrite else self.scratch.written(place)
-        return original(self.scratch.read(source), target, overwrite, *rest)
+            target = self.scratch.path_to_read(target) if there and not overwrite else self.scratch.path_to_write(place)
+        return original(self.scratch.path_to_read(source), target, overwrite, *rest)
 
-    def _renamed(self, original: FileFunction, source: Any, target: Any, overwrite: bool, *rest: Any) -> Any:
+    def _rename(self, original: FileFunction, source: Any, target: Any, overwrite: bool, *rest: Any) -> Any:
         origin, goal = self.scratch.place(source), self.scratch.place(target, made=WHOLE_NAME)
         if origin is None and goal is None:
             return original(source, target, overwrite, *rest)
@@ -328,7 +334,7 @@ class FileFunctions:
     def _children(self, original: FileFunction, path: Any, *rest: Any) -> Any:
         place = self.scratch.changed_folder(path)
         if place is None or "://" in place.real:
-            return original(self.scratch.read(path), *rest)
+            return original(self.scratch.path_to_read(path), *rest)
         return self.scratch.names(place)
 
     def _matching(self, original: FileFunction, pattern: Any, *rest: Any) -> Any:

@@ -51,7 +51,7 @@ def check_host(facts: Facts) -> Iterator[Check]:
     yield from _disk_check(facts)
 
 
-def _unchecked(name: str, says: str) -> Check:
+def _unchecked_result(name: str, says: str) -> Check:
     return Check(TOPIC, name, CheckState.UNCHECKED, says, missing=(Signal.FACTS,))
 
 
@@ -61,7 +61,7 @@ def _core_check(facts: Facts) -> Check:
         nested_fact(facts, "cpu", "affinity_cores"),
     )
     if not board:
-        return _unchecked("cores", "the number of cores is unknown")
+        return _unchecked_result("cores", "the number of cores is unknown")
     given = float(len(bound)) if isinstance(bound, list) and bound else board
     numbers = {"cores": board, "cores_allowed": given}
     if given == 1 and board > 1:
@@ -107,7 +107,7 @@ def _quota_check(facts: Facts) -> Iterator[Check]:
     )
     if nested_fact(facts, "cgroup", "version") is None:
         if nested_fact(facts, "platform", "system") == "Linux":
-            yield _unchecked("quota", "the system has no control groups to read a quota from")
+            yield _unchecked_result("quota", "the system has no control groups to read a quota from")
         return
     if quota is None or (board and quota >= board):
         yield Check(TOPIC, "quota", CheckState.FINE, "no quota of processor time")
@@ -130,7 +130,7 @@ def _quota_check(facts: Facts) -> Iterator[Check]:
         says += ", and TensorFlow creates threads for every core"
         yield Check(TOPIC, "quota", CheckState.WRONG, says, remedy, numbers, ("tensorflow-threads", "own-choice"))
     elif stopped is None or (stopped and not periods):
-        yield _unchecked("quota", f"{says}; how often it stopped the container is unknown")
+        yield _unchecked_result("quota", f"{says}; how often it stopped the container is unknown")
     else:
         says += "" if stopped else ", not reached so far"
         yield Check(TOPIC, "quota", CheckState.NOTED, says, None, numbers, ("tensorflow-threads", "own-choice"))
@@ -159,7 +159,7 @@ def _thread_check(facts: Facts) -> Iterator[Check]:
     ]
     told = ", ".join(f"{name}={value}" for name, value in said.items() if value)
     if usable is None:
-        yield _unchecked("threads", "the cores that may be used are unknown")
+        yield _unchecked_result("threads", "the cores that may be used are unknown")
     elif one and usable >= 2:
         says = (
             f"{', '.join(one)} = 1 on {format_count(usable, 'core')}: what this setting controls computes with one "
@@ -196,7 +196,7 @@ def _memory_check(facts: Facts) -> Check:
         number_or_none(nested_fact(facts, "memory", "swap_free_bytes")),
     )
     if not usable or free is None:
-        return _unchecked("memory", "the memory is unknown")
+        return _unchecked_result("memory", "the memory is unknown")
     if limit is not None and used is not None:
         free = min(free, max(limit - used, 0.0))  # the container's page cache counts as used, but can be reclaimed
     where = "the container's limit" if limit is not None and limit <= usable else "this computer"
@@ -223,7 +223,7 @@ def _shared_memory_check(facts: Facts) -> Iterator[Check]:
     size = number_or_none(nested_fact(facts, "memory", "shm_total_bytes"))
     if size is None:
         if nested_fact(facts, "platform", "system") == "Linux":
-            yield _unchecked("shared memory", f"{SHARED_MEMORY_FOLDER} is missing or unknown")
+            yield _unchecked_result("shared memory", f"{SHARED_MEMORY_FOLDER} is missing or unknown")
         return
     uses = [
         w
@@ -257,7 +257,7 @@ def _numa_checks(facts: Facts) -> Iterator[Check]:
     """Whether this process may run on the GPU's NUMA node, on boards with several nodes."""
     nodes, bound = nested_fact(facts, "numa_nodes"), nested_fact(facts, "cpu", "affinity_cores")
     if not (isinstance(nodes, list) and nodes) and driver_gpus(facts):
-        yield _unchecked("NUMA", "this machine's memory nodes are unknown")
+        yield _unchecked_result("NUMA", "this machine's memory nodes are unknown")
     if not isinstance(nodes, list) or len(nodes) < 2:
         return
     beside = {
@@ -297,7 +297,7 @@ def _disk_check(facts: Facts) -> Iterator[Check]:
     data = nested_fact(facts, "data")
     if data is None:
         says = "its read speed is not measured; give the folder with --data"
-        yield _unchecked("data folder", says)
+        yield _unchecked_result("data folder", says)
         return
     kind, rate = nested_fact(data, "kind"), number_or_none(nested_fact(data, "bytes_per_second"))
     virtual = nested_fact(facts, "cpu", "virtual") is True and kind in ("rotational", "solid-state")
@@ -315,7 +315,9 @@ def _disk_check(facts: Facts) -> Iterator[Check]:
                     sources=("wsl-files",))  # fmt: skip
         return
     if not rate:
-        yield _unchecked("data folder", f"on {what} ({nested_fact(data, 'filesystem')}); no file in it could be read")
+        yield _unchecked_result(
+            "data folder", f"on {what} ({nested_fact(data, 'filesystem')}); no file in it could be read"
+        )
         return
     count, seconds = (
         number_or_none(nested_fact(data, "read_files")) or 0.0,
@@ -330,7 +332,7 @@ def _disk_check(facts: Facts) -> Iterator[Check]:
     says += f" ({format_bytes(size)} of {format_count(count, 'file')}, one reader)"
     numbers = {"bytes_per_second": rate, "files_per_second": count / seconds if seconds else 0.0}
     if kind != "memory" and (share is None or share < MIN_STORAGE_READ_SHARE):
-        yield _unchecked("data folder", f"{says}, partly from the page cache: the disk itself may be slower")
+        yield _unchecked_result("data folder", f"{says}, partly from the page cache: the disk itself may be slower")
         return
     says += "; `slowtrain run` shows whether that is enough"
     yield Check(TOPIC, "data folder", CheckState.NOTED, says, None, numbers, ("own-choice",))

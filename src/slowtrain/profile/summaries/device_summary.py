@@ -228,7 +228,7 @@ def _add_requests(found: dict[str, list[tuple[float, ...]]], events: Any) -> Non
     if not len(events):
         return
     label = events.stats["allocator_name"]
-    columns = [events.stats[n].filled(float("nan")).astype(float) for n in _NUMBER_STATS]
+    columns = [events.stats[n].per_event(float("nan")).astype(float) for n in _NUMBER_STATS]
     rows = np.stack(columns, axis=1)
     for i, code in enumerate(label.labels()):
         name = label.texts[code] if code >= 0 else ""

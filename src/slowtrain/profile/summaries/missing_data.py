@@ -163,7 +163,7 @@ def _device_notes(whole: Timeline, device: ProfiledDevice | None) -> Iterator[st
     accelerators = [d for d in whole.devices if d.kind != "CPU"]
     several = len({d.host for d in accelerators}) > 1
 
-    def named(devices: Sequence[ProfiledDevice]) -> str:
+    def device_names(devices: Sequence[ProfiledDevice]) -> str:
         each = [d.name.removeprefix("/device:") + (f" of {d.host}" if several else "") for d in devices]
         return ", ".join(first_names(each, MAX_NAMED_DEVICES))
 
@@ -172,10 +172,10 @@ def _device_notes(whole: Timeline, device: ProfiledDevice | None) -> Iterator[st
     copying = [d for d in accelerators if len(d.activities) and id(d) not in active]
     if device is not None and len(accelerators) > 1:
         others = [d for d in whole.active[1:] if d.kind != "CPU"]
-        yield f"the report covers {named([device])}, the busiest of {len(accelerators)} devices" + (
-            f"; {named(others)} also computed" if others else ""
+        yield f"the report covers {device_names([device])}, the busiest of {len(accelerators)} devices" + (
+            f"; {device_names(others)} also computed" if others else ""
         )
     if silent and accelerators:
-        yield f"{len(silent)} of {len(accelerators)} devices have no events in the profile: {named(silent)}"
+        yield f"{len(silent)} of {len(accelerators)} devices have no events in the profile: {device_names(silent)}"
     if copying:
-        yield f"only copies, no kernels, on {named(copying)}"
+        yield f"only copies, no kernels, on {device_names(copying)}"

@@ -260,17 +260,17 @@ class MarkOverrun:
     alone: bool
 
     @property
-    def said(self) -> str:
+    def description(self) -> str:
         return f"{format_number(self.reason_ms)} ms {CATEGORY_PHRASES[CATEGORY_BY_REASON[self.reason]]}"
 
     @property
     def fact(self) -> dict[str, Any]:
-        return {"ms": self.ms, "said": self.said}
+        return {"ms": self.ms, "said": self.description}
 
     @property
     def note(self) -> str:
         cut = f"the profile's mark of the last step ends {format_number(self.ms)} ms after the call of its function"
-        return f"{cut} ({self.said}), at an op of later work: that time is not counted as part of the step"
+        return f"{cut} ({self.description}), at an op of later work: that time is not counted as part of the step"
 
 
 def find_mark_overrun(found: StepTimes, whole: Timeline, device: ProfiledDevice) -> MarkOverrun | None:

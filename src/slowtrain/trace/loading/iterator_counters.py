@@ -85,7 +85,7 @@ def first_value(fields: Mapping[int, list[Any]], number: int, default: Any) -> A
 
 def unpack_integers(values: Iterable[Any]) -> list[int]:
     """Return repeated integers, packed or not. Raises ``InputError``."""
-    each = ([v] if isinstance(v, int) else ProtoFile(v, "counters").packed(0, len(v)) for v in values)
+    each = ([v] if isinstance(v, int) else ProtoFile(v, "counters").packed_numbers(0, len(v)) for v in values)
     return [number for several in each for number in several]
 
 

@@ -53,7 +53,7 @@ def build_recording_trace(raw: Recording, seen: DeepWindows | None = None) -> Tr
     deep, device, window = seen or read_deep_windows(raw, found, eager=eager)
     inside = attribution.InsideCalls(_input_wait_ms(raw, found, fed, deep), deep, eager, window)
     columns, device = _divide_steps(raw, late, inside, device)
-    notes = [*([async_steps.ASYNC_NOTE] if late.known else ()), *step_disturbances.stop_notes(raw.events)]
+    notes = [*([async_steps.ASYNC_NOTE] if late.has_device_time else ()), *step_disturbances.stop_notes(raw.events)]
     noted = {"notes": [*raw.facts.get("notes", ()), *notes]} if notes else {}
     facts = {**raw.facts, **noted, "eager_step": eager, "launch": dict(raw.launch)}
     facts["usable_cores"] = _usable_cores(facts)

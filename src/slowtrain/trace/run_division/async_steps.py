@@ -40,7 +40,7 @@ class AsyncSteps:
     device_ms: Floats
 
     @property
-    def known(self) -> bool:
+    def has_device_time(self) -> bool:
         """Whether most steady steps have the device's time."""
         steady = self.steps.steady
         return bool((self.device_ms[steady] > 0).sum() > MIN_DEVICE_STEP_SHARE * steady.sum())

@@ -85,7 +85,9 @@ def find_steps(recording: Recording) -> Steps:
     end, block = best.blocks(breaks[id(best)])
     windowed = touches_windows(recording, best.start_ms, end)
     steady = _steady_steps(recording, best, end, windowed)
-    steady = _without(steady, step_disturbances.find_recompilations(recording, best.start_ms, end, best.size, block))
+    steady = _exclude_disturbed(
+        steady, step_disturbances.find_recompilations(recording, best.start_ms, end, best.size, block)
+    )
     kept = Steps(best.source, best.start_ms, end, steady, windowed, block, best.size, best.training, best.place)
     if best.piece is not None:
         return thinned_run.thinned_run_steps(kept, best.piece, best.names, recording.holes, recording.start_ns)
@@ -330,7 +332,7 @@ def _without_cut_steps(steps: Steps) -> Steps:
     return steps
 
 
-def _without(steady: Bools, disturbed: Bools) -> Bools:
+def _exclude_disturbed(steady: Bools, disturbed: Bools) -> Bools:
     """Return the steady steps that are not disturbed, if enough remain."""
     rest = steady & ~disturbed
     return rest if rest.sum() >= MIN_STEADY_STEPS else steady
@@ -354,4 +356,4 @@ def _steady_steps(recording: Recording, best: StepCandidate, end: Floats, window
         later = np.flatnonzero(traced & (np.arange(n) >= warm))
         once[later] = len(later) <= MAX_FIRST_SHAPE_STEPS
     steady = (np.arange(n) >= max(warm, 0)) & ~once
-    return _without(steady, windowed)
+    return _exclude_disturbed(steady, windowed)

@@ -113,7 +113,7 @@ def _thinned_stretch(
 
 
 def _run_totals(found: Steps, stretches: list[ThinnedStretch], long_ms: float) -> RunTotals:
-    ms, early = found.ms, ~found.told & ~found.windowed
+    ms, early = found.ms, ~found.steady_or_rare & ~found.windowed
     mine = found.steady if found.edge is None else found.steady | (found.edge & early)
     count = int(mine.sum()) + sum(s.count for s in stretches)
     total = float(ms[mine].sum()) + sum(s.total_ms for s in stretches)
@@ -127,7 +127,7 @@ def _run_totals(found: Steps, stretches: list[ThinnedStretch], long_ms: float) -
 
 def _step_weights(found: Steps, count: int, long_ms: float) -> Floats:
     """Return the steps' weights: a long step stands for itself, the other kept ones for all remaining steps."""
-    long = (found.ms > long_ms) & found.told
+    long = (found.ms > long_ms) & found.steady_or_rare
     usual = found.steady & ~long
     weight = long.astype(np.float64)
     if usual.any():

@@ -138,7 +138,7 @@ def _batch_making_ms(trace: Trace, node: Node, each_ms: float) -> float:
         return 0.0
     up = pipe.upstream_nodes(node)
     per = batch / max(max((n.elements for n in up), default=batch), 1e-9)
-    return pipe.changed(*(replace(n, ms=n.ms * min(per, 1.0)) for n in up)).made_ms
+    return pipe.with_nodes(*(replace(n, ms=n.ms * min(per, 1.0)) for n in up)).made_ms
 
 
 def _fill_ms_in_steps(trace: Trace) -> tuple[float, int, float]:

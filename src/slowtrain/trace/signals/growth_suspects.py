@@ -58,7 +58,7 @@ class GrowingContainer:
     def bytes_per_step(self) -> float:
         return self.per_step * self.element_bytes
 
-    def said(self, unit: GrowthUnit) -> str:
+    def describe(self, unit: GrowthUnit) -> str:
         least = "at least " if self.at_least else ""
         each = f" of {least}{format_bytes(self.element_bytes)}" if self.element_bytes else ""
         if self.array:
@@ -204,7 +204,7 @@ class KeptObjects:
         found = {OBJECTS_KEY: self.kinds[0].per_step} if self.kinds else {}
         return found | ({MADE_KEY: sum(m.bytes_per_step for m in self.lines)} if self.lines else {})
 
-    def said(self, unit: GrowthUnit) -> str:
+    def describe(self, unit: GrowthUnit) -> str:
         kinds = [f"`{k.short}`: {k.count:,} objects, {unit.pace(k.per_step)} more" for k in self.kinds]
         lines = [f"{format_bytes(m.bytes_per_step)} a step allocated and kept at {m.place.short}" for m in self.lines]
         if lines:

@@ -189,7 +189,7 @@ class NestedDatasets:
     def without_nesting(self) -> Pipeline:
         """Return the pipeline if its elements came directly, without data sets of their own."""
         inside = [self.node, *self.pipe.upstream_nodes(self.node)]
-        return self.pipe.changed(
+        return self.pipe.with_nodes(
             *(replace(n, ms=min(n.ms, BATCH_CALL_MS + n.elements * READY_ELEMENT_US / 1e3)) for n in inside)
         )
 
@@ -197,7 +197,7 @@ class NestedDatasets:
         """Return the pipeline if whole batches came: later maps are called once per batch if they can work on one."""
         behind = [n for n in self.pipe.nodes if self.node in self.pipe.upstream_nodes(n) and n.family == "Map"]
         able = [n for n in behind if n.written is not None and can_take_batches(n.written)]
-        return self.without_nesting().changed(
+        return self.without_nesting().with_nodes(
             *(as_batched_map(n, BATCH_CALL_MS + calls_per_batch(self.pipe, n) * READY_ELEMENT_US / 1e3) for n in able)
         )
 

@@ -83,7 +83,7 @@ def comparable_steps(trace: Trace, ms: Floats | None = None) -> StepSeries:
 
     ``ms`` is a part of each step's time, for all of the trace's steps; the whole time without it.
     """
-    return trace.once(_steps_of_main_loop) if ms is None else _steps_of_main_loop(trace, ms)
+    return trace.compute_once(_steps_of_main_loop) if ms is None else _steps_of_main_loop(trace, ms)
 
 
 def _steps_of_main_loop(trace: Trace, ms: Floats | None = None) -> StepSeries:

@@ -59,7 +59,7 @@ class RecordedProbe:
     card_bytes: int | None = None
 
     @property
-    def measured(self) -> MeasuredBatch:
+    def measured_batch(self) -> MeasuredBatch:
         return MeasuredBatch(self.batch, self.record)
 
 
@@ -166,7 +166,7 @@ def measure_peaks(sizing: BatchProbes, pool: MemoryPool | None) -> PeakForecast:
     if len(sizing.recorded) < 2:
         first = sizing.recorded[0] if sizing.recorded else sizing.first()
         sizing.at(first.batch // 2 if first.batch >= 2 * FIRST_BATCH else 2 * first.batch)
-    found = forecast_peaks([r.measured for r in sizing.recorded])
+    found = forecast_peaks([r.measured_batch for r in sizing.recorded])
     for _ in range(MAX_ROUNDS if pool is not None else 0):
         reached = found.measured[-1].batch
         largest = found.largest_fit(pool) if pool is not None else 0
@@ -177,7 +177,7 @@ def measure_peaks(sizing: BatchProbes, pool: MemoryPool | None) -> PeakForecast:
             sizing.at(step)
         except InputError:
             break  # the data or this computer's memory ends here: what is known stands
-        found = forecast_peaks([r.measured for r in sizing.recorded])
+        found = forecast_peaks([r.measured_batch for r in sizing.recorded])
     return found
 
 

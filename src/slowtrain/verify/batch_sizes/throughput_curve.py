@@ -129,7 +129,7 @@ class _KneeSearch:
 
     def points(self) -> list[Point]:
         """The measured points, by batch."""
-        while (batch := self._next()) is not None:
+        while (batch := self._next_batch()) is not None:
             left_s = max(self.sizing.bench.left_s, 0.0)
             if self._points and left_s < TIME_MARGIN_FACTOR * self._longest_s:
                 over = f"{left_s:.0f} s were left, and another batch takes about {self._longest_s:.0f}"
@@ -142,7 +142,7 @@ class _KneeSearch:
                 self._close(batch, str(error), both=not self._points or isinstance(error, _FixedBatch))
         return [self._points[batch] for batch in sorted(self._points)]
 
-    def _next(self) -> int | None:
+    def _next_batch(self) -> int | None:
         """The next batch to time; None if the answer is known or nothing more can be measured."""
         if not self._points:
             return self._first()

@@ -191,8 +191,8 @@ def fix_script(bench: Bench, allowed: frozenset[Effect] = DEFAULT_EFFECTS, devic
         (bench.script.target, *bench.script.arguments),
         tuple(attempts),
         joint.verdict,
-        unified_diff(files.changed(), Path.cwd()),
-        files.changed(),
+        unified_diff(files.changed_files(), Path.cwd()),
+        files.changed_files(),
         before.checkup,
         _checkup_after(joint, seen, late=late),
         tuple(manual_cures(left, attempts, allowed)),
@@ -323,7 +323,7 @@ def _try_cure(
     candidate = Candidate(diagnosis.cause, choice.files.texts(), choice.treatment)
     predicted: Saving | None = diagnosis.saving
     trial = run_trial(bench, baseline, candidate, rule, scope)
-    if not trial.alike and not seen.probe.stopped:
+    if not trial.has_equal_work and not seen.probe.stopped:
         rule, scope = Rule(), "run"  # a saving per step predicts nothing for the run
         if not _has_time_for(bench, seen, rule, scope):
             return TriedCure(_dropped_attempt(diagnosis, prescription, f"{INCOMPARABLE_STEPS}; give a longer --budget"))
@@ -335,7 +335,7 @@ def _try_cure(
         why = PROVEN_WITHOUT_EDIT if attempt.kept else attempt.why
         return TriedCure(replace(attempt, kept=False, why=why), trial, rule)
     before = {**choice.files.original, **files.current}  # a file that no kept cure changed is in its original state
-    changed = EditedFiles(before, choice.files.current).changed()
+    changed = EditedFiles(before, choice.files.current).changed_files()
     return TriedCure(replace(attempt, diff=unified_diff(changed, Path.cwd())), trial, rule)
 
 

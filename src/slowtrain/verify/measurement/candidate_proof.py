@@ -43,8 +43,8 @@ def prove_candidate(
     if trial.failed and trial.failed.startswith("baseline: "):
         raise InputError(f"the unchanged script does not run ({trial.failed[10:]}); nothing to compare with")
     attempt = judge_trial(name, "a treatment without an edit" if cures else "your own change", effect, None, trial)
-    attempt = attempt if trial.alike else replace(attempt, why=f"{attempt.why} (--scope run)")
-    changed = unified_diff(files.changed(), Path.cwd())
+    attempt = attempt if trial.has_equal_work else replace(attempt, why=f"{attempt.why} (--scope run)")
+    changed = unified_diff(files.changed_files(), Path.cwd())
     said = trial.pairs and not attempt.remark
     notes = (
         f"a run is {trial.per_process}",

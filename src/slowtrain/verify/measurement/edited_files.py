@@ -47,7 +47,7 @@ class EditedFiles:
         """The texts that replace the files in a probe, by path."""
         return {str(path): decode_source(content) for path, content in self.current.items()}
 
-    def changed(self) -> tuple[ChangedFile, ...]:
+    def changed_files(self) -> tuple[ChangedFile, ...]:
         return tuple(
             ChangedFile(path, self.original[path], content)
             for path, content in sorted(self.current.items())

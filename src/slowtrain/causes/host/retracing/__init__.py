@@ -69,10 +69,10 @@ class Retracing(Cause[RetracingFinding]):
 
     def evidence(self, trace: Trace, finding: RetracingFinding) -> Evidence:
         worst = finding.worst
-        count, calls = len(worst.again), max(len(worst.calls), len(worst.events))
-        each = float(median_value([worst.extra_ms(e) for e in worst.again]))
+        count, calls = len(worst.later_traces), max(len(worst.calls), len(worst.events))
+        each = float(median_value([worst.extra_ms(e) for e in worst.later_traces]))
         what = "a profile does not hold its arguments" if trace.fact("profile") else _changes_text(finding.changes)
-        places = [p for p in (worst.place, worst.written) if p is not None]
+        places = [p for p in (worst.place, worst.definition) if p is not None]
         return Evidence(
             f"{worst.name} was traced again {count} times in {calls} calls, {format_number(each)} ms each: {what}",
             {"retraces": float(count), "calls": float(calls), "retrace_ms": each, "usual_ms": worst.usual_ms},
@@ -80,7 +80,7 @@ class Retracing(Cause[RetracingFinding]):
         )
 
     def remedies(self, trace: Trace, finding: RetracingFinding) -> Sequence[Remedy]:
-        events = [(f, e) for f in finding.functions for e in f.again]
+        events = [(f, e) for f in finding.functions for e in f.later_traces]
         column, traced = _tracing_per_step(trace, events)
         steady = trace.steps.steady
         compiling = trace.categories.get(Category.COMPILE, np.zeros(len(trace.steps)))
@@ -131,7 +131,7 @@ def _tensor_argument_edits(trace: Trace, worst: TracedFunction, changes: Sequenc
         numbers[base] = "float" if "float" in (kind, numbers.get(base)) else kind
         entry = MAPPING_ENTRY.fullmatch(one.name)
         entries |= {entry.group(2): kind} if entry else {}
-    written = [worst.written] if worst.written is not None else []
+    written = [worst.definition] if worst.definition is not None else []
     if len(entries) == len(changes) and len(numbers) == 1:
         (whole,) = numbers
         return recorded_edits.first_applicable(
@@ -144,13 +144,13 @@ def _tensor_argument_edits(trace: Trace, worst: TracedFunction, changes: Sequenc
 
 def _open_shape_edits(trace: Trace, worst: TracedFunction, changes: Sequence[ChangedArgument]) -> tuple[Edit, ...]:
     """Adds ``reduce_retracing`` if only shapes change and each keeps its rank. With several ranks none is known."""
-    if worst.written is None or not all(one.change.startswith("shape") for one in changes):
+    if worst.definition is None or not all(one.change.startswith("shape") for one in changes):
         return ()
     known = common_axes(worst.events)
     if any(known.get(one.name, ()) is None for one in changes):
         return ()
     return recorded_edits.first_applicable(
-        trace, [worst.written], lambda source, line: traced_arguments.reduce_retracing(source, line, known)
+        trace, [worst.definition], lambda source, line: traced_arguments.reduce_retracing(source, line, known)
     )
 
 
@@ -179,9 +179,9 @@ def _retraced_functions(trace: Trace) -> list[TracedFunction]:
     found = [
         one
         for one in traces_by_function(trace)
-        if len(one.again) >= MIN_RETRACES and (_continues_retracing(one) or _takes_much_of_steps(trace, one))
+        if len(one.later_traces) >= MIN_RETRACES and (_continues_retracing(one) or _takes_much_of_steps(trace, one))
     ]
-    return sorted(found, key=lambda f: -sum(f.extra_ms(e) for e in f.again))
+    return sorted(found, key=lambda f: -sum(f.extra_ms(e) for e in f.later_traces))
 
 
 def _takes_much_of_steps(trace: Trace, one: TracedFunction) -> bool:
@@ -190,7 +190,7 @@ def _takes_much_of_steps(trace: Trace, one: TracedFunction) -> bool:
     if not steady.any():
         return False
     begins = float(trace.steps.start_ms[steady][0])
-    late = [e for e in one.again if e.start_ms >= begins]
+    late = [e for e in one.later_traces if e.start_ms >= begins]
     return len(late) >= MIN_RETRACES and trace.share(Category.COMPILE) >= MIN_COMPILE_SHARE
 
 
@@ -214,10 +214,10 @@ def _tracing_per_step(trace: Trace, events: list[tuple[TracedFunction, Event]]) 
 def _places_of_changes(trace: Trace, finding: RetracingFinding) -> tuple[Place, ...]:
     """Lines that put the changing part into an argument, or that create the object which is new in each call."""
     worst = finding.worst
-    written = recorded_source(trace, worst.written.file) if worst.written is not None else None
+    written = recorded_source(trace, worst.definition.file) if worst.definition is not None else None
     function = (
-        source_locations.function_defined_at(written, worst.written.line)
-        if written is not None and worst.written is not None
+        source_locations.function_defined_at(written, worst.definition.line)
+        if written is not None and worst.definition is not None
         else None
     )
     if trace.fact("profile") or worst.place is None or written is None or function is None:

@@ -80,7 +80,7 @@ class TinyMaps:
             )
             for one in self.maps
         ]
-        return [Supply(pipeline=pipe.changed(*batched), spread=(0.8, 1.1))]
+        return [Supply(pipeline=pipe.with_nodes(*batched), spread=(0.8, 1.1))]
 
     def cures(self, trace: Trace) -> Iterable[Prescription]:
         made = input_edits.batch_before_map(trace, self.maps[0].node, self.where()[:1])

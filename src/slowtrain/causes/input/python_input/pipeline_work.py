@@ -76,7 +76,7 @@ def cured_pipeline(pipe: Pipeline | None, work: PythonWork) -> Pipeline | None:
     if pipe is None:
         return None
     changed = [cured for node in pipe.nodes if (cured := _cured_node(node, work)) is not None]
-    return pipe.changed(*changed) if any(n.ms > 0 for n in pipe.nodes) and changed else None
+    return pipe.with_nodes(*changed) if any(n.ms > 0 for n in pipe.nodes) and changed else None
 
 
 def _cured_node(node: Node, work: PythonWork) -> Node | None:

@@ -43,7 +43,7 @@ class SequentialInterleave:
     def remedies(self, trace: Trace) -> Sequence[Remedy]:
         width = min(trace.cores, self.cycle_length or trace.cores)
         parallel = replace(self.node, name="ParallelInterleaveV4", parallelism=width)
-        return [Supply(pipeline=self.pipeline.changed(parallel))]
+        return [Supply(pipeline=self.pipeline.with_nodes(parallel))]
 
     def cures(self, trace: Trace) -> Iterable[Prescription]:
         found = recorded_edits.first_applicable(trace, user_lines(self.node)[:1], dataset_edits.parallelise_interleave)

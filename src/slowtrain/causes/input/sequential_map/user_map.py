@@ -46,7 +46,7 @@ class SequentialUserMap:
         # As many calls at once as there are cores. The replay counts the processor time that the step needs as well.
         name = self.node.name if self.node.asynchronous else "ParallelMapV2"
         parallel = replace(self.node, name=name, parallelism=trace.cores)
-        return [Supply(pipeline=self.pipeline.changed(parallel))]
+        return [Supply(pipeline=self.pipeline.with_nodes(parallel))]
 
     def cures(self, trace: Trace) -> Iterable[Prescription]:
         line, written = input_edits.mapped_function_line(self.node), self.node.written

@@ -79,7 +79,7 @@ class RepeatedWork:
         spared = [as_ready_in_memory(n, 0.0) for n in pipe.upstream_nodes(node)]
         batch_bytes = (node.written.element_bytes or 0) * count if node.written else 0.0
         read = as_ready_in_memory(node, count, batch_bytes * (DISK_READ_FACTOR if self.on_disk else 1.0))
-        supply = Supply(pipeline=pipe.changed(read, *spared), share=share, spread=(0.8, 1.1))
+        supply = Supply(pipeline=pipe.with_nodes(read, *spared), share=share, spread=(0.8, 1.1))
         return [supply, *shuffle_fill_remedies(trace, share, within_steps=not self.is_waited_for)]
 
     def scope(self, trace: Trace) -> str:

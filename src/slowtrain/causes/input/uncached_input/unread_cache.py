@@ -55,7 +55,7 @@ class UnreadCacheFinding:
         read = as_ready_in_memory(cache, cache.elements, size * cache.elements)
         # Nothing shows whether a generator without end repeats the same elements.
         spread = (0.2, 1.1) if self.unread.why == "generator" else (0.8, 1.1)
-        return Supply(pipeline=pipe.changed(read, *spared), share=1 - 1 / times, spread=spread)
+        return Supply(pipeline=pipe.with_nodes(read, *spared), share=1 - 1 / times, spread=spread)
 
     def cures(self, trace: Trace) -> Iterable[Prescription]:
         why = self.unread.why

@@ -87,7 +87,7 @@ class FilePerElement:
     def remedies(self, trace: Trace) -> Sequence[Remedy]:
         # Records from one file come about as fast as elements from memory, and whole batches can be decoded at once.
         ms = min(self.other_ms + BATCH_CALL_MS + self.files * 2 * READY_ELEMENT_US / 1e3, self.node.ms)
-        return [Supply(pipeline=self.pipeline.changed(replace(self.node, ms=ms)))]
+        return [Supply(pipeline=self.pipeline.with_nodes(replace(self.node, ms=ms)))]
 
     def parallel_reading_cures(self, trace: Trace) -> Iterable[Prescription]:
         return ()
@@ -117,7 +117,7 @@ class SingleReader:
         )
 
     def remedies(self, trace: Trace) -> Sequence[Remedy]:
-        return [Supply(pipeline=self.pipeline.changed(replace(self.node, ms=self.node.ms / trace.cores)))]
+        return [Supply(pipeline=self.pipeline.with_nodes(replace(self.node, ms=self.node.ms / trace.cores)))]
 
     def parallel_reading_cures(self, trace: Trace) -> Iterable[Prescription]:
         """Several files read at once: in another order, unless the edit keeps it or a shuffle follows."""

@@ -98,19 +98,19 @@ class GpuCard:
 
         For unlisted cards those of a related one.
         """
-        if (own := self._listed.get(self.capability)) is not None:
+        if (own := self._peak_table.get(self.capability)) is not None:
             return own.matrix
-        kin = [row.matrix for (major, _), row in self._listed.items() if major == self.capability[0]]
+        kin = [row.matrix for (major, _), row in self._peak_table.items() if major == self.capability[0]]
         return min(kin, key=lambda p: p[2] / p[0], default=None)
 
     @property
     def double(self) -> float | None:
         """Float64 peak in TFLOP/s; None for an unlisted card."""
-        own = self._listed.get(self.capability)
+        own = self._peak_table.get(self.capability)
         return own.double if own is not None else None
 
     @property
-    def _listed(self) -> dict[tuple[int, int], CardPeaks]:
+    def _peak_table(self) -> dict[tuple[int, int], CardPeaks]:
         """The vendor's table, because NVIDIA and AMD number capabilities differently."""
         return NVIDIA_PEAKS if self.vendor == "nvidia" else AMD_PEAKS
 

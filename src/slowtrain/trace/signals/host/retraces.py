@@ -38,13 +38,13 @@ class TracedFunction:
         return self.events[-1].place
 
     @property
-    def written(self) -> Place | None:
+    def definition(self) -> Place | None:
         """Where it is defined."""
         data = self.events[-1].data
         return Place(str(data["file"]), int(data["line"])) if data.get("file") and data.get("line") else None
 
     @property
-    def again(self) -> tuple[Event, ...]:
+    def later_traces(self) -> tuple[Event, ...]:
         """Traces after the function's first one, which may have come before a profile."""
         first = self.events and int(self.events[0].data.get("nth") or 1) == 1
         return self.events[1:] if first else self.events

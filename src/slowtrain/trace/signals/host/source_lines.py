@@ -63,7 +63,7 @@ def calls_at(tree: ast.Module, line: int) -> list[ast.Call]:
 
 def calls_of_names(tree: ast.Module, names: Iterable[str]) -> list[ast.Call]:
     """Return calls of any of these names (the last part), in the order of :func:`ast.walk`."""
-    named = _source_index(tree).named
+    named = _source_index(tree).calls_by_name
     return [call for _, call in sorted((one for name in set(names) for one in named.get(name, ())), key=lambda o: o[0])]
 
 
@@ -95,7 +95,7 @@ class _SourceIndex:
         self._loops: dict[ast.AST, _NodesByLine[ast.AST]] = {}
 
     @cached_property
-    def named(self) -> dict[str, list[tuple[int, ast.Call]]]:
+    def calls_by_name(self) -> dict[str, list[tuple[int, ast.Call]]]:
         """Calls with their position in the walk, by the called name."""
         found: dict[str, list[tuple[int, ast.Call]]] = {}
         for place, call in enumerate(self.calls.nodes):

@@ -94,7 +94,7 @@ MIN_PASS_CALLS = 2  # function calls in one stall besides the step's own; more a
 
 def find_stalls(trace: Trace) -> list[Stalls]:
     """Return the stalls of a run by kind, the largest kind first."""
-    return trace.once(_find_all_stalls)
+    return trace.compute_once(_find_all_stalls)
 
 
 def _find_all_stalls(trace: Trace) -> list[Stalls]:
@@ -126,7 +126,7 @@ def _usual_and_limit(trace: Trace) -> tuple[Floats, Floats]:
 
 def _long_steps(trace: Trace, usual: Floats, limit: Floats) -> list[Stall]:
     steps, ms = trace.steps, trace.steps.ms
-    chosen = np.flatnonzero(steps.told & ~steps.windowed & (ms > limit))
+    chosen = np.flatnonzero(steps.steady_or_rare & ~steps.windowed & (ms > limit))
     return [
         Stall(int(i), float(steps.start_ms[i]), float(steps.end_ms[i]), float(ms[i] - usual[i]), True) for i in chosen
     ]
@@ -184,7 +184,7 @@ class _StallFacts:
         """Whether each epoch's data set contains the previous one."""
         return stage_growth.find_added_stages(self._trace) is not None
 
-    def begun(self, lane: str, stall: Stall) -> bool:
+    def has_begun(self, lane: str, stall: Stall) -> bool:
         """Return whether an event of that lane began during the stall."""
         return bool(self._begun[lane][self._number[id(stall)]])
 
@@ -195,9 +195,9 @@ class _StallFacts:
 
 def _stall_kind(trace: Trace, stall: Stall, seen: _StallFacts) -> tuple[str, Category]:
     """Return what most of a stall was, and the category that counts its time."""
-    if seen.begun("trace", stall):
+    if seen.has_begun("trace", stall):
         return "trace", Category.COMPILE
-    if seen.begun("loop", stall):
+    if seen.has_begun("loop", stall):
         return "validation", Category.UNATTRIBUTED
     spent = {lane: seen.covered_ms(lane, stall) for lane in TELLING_LANES}
     lane = max(spent, key=lambda one: spent[one])
@@ -235,13 +235,13 @@ def _python_stall_kind(trace: Trace, stall: Stall, seen: _StallFacts) -> str:
         return "validation"
     if seen.covered_ms("build", stall) > MIN_BUILD_SHARE * stall.excess_ms:
         return "build"
-    return "between" if seen.begun("iterator", stall) or _asked_for_batch(trace, [stall]) else "python"
+    return "between" if seen.has_begun("iterator", stall) or _asked_for_batch(trace, [stall]) else "python"
 
 
 def _asked_for_batch(trace: Trace, each: Sequence[Stall]) -> bool:
     """Return whether most samples were at the line that requests batches. A single short stall may have no samples."""
     lane, heads = trace.lane("stack"), host_work.ms_by_line(trace, "next")
-    met = [trace.names[int(n)].place in heads for s in each for n in lane.between(s.start_ms, s.end_ms).name]
+    met = [trace.names[int(n)].place in heads for s in each for n in lane.starting_between(s.start_ms, s.end_ms).name]
     return sum(met) >= 0.5 * len(met) and bool(met)
 
 
@@ -323,7 +323,7 @@ def crowding_cores(trace: Trace) -> float:
 
     The script's own worker processes count as others.
     """
-    return trace.once(_measure_crowding)
+    return trace.compute_once(_measure_crowding)
 
 
 def _measure_crowding(trace: Trace) -> float:
