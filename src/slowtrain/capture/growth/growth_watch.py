@@ -133,8 +133,8 @@ class GrowthWatch:
                 recorder.guard("objects", self.objects.handle_reading, at, self._bytes, self._is_unexplained)
         if self._devices is None:
             self._devices = recorder.guard("devices", self._gpus) or []
-        for device, told in self._devices:
-            for what, count in told().items():
+        for device, read_counts in self._devices:
+            for what, count in read_counts().items():
                 at = now()
                 recorder.span(recorder.name(MEMORY_LANE, f"{what}{device}"), at, at, count)
 
@@ -156,8 +156,8 @@ class GrowthWatch:
 
     def _is_unexplained(self, rate: float) -> bool:
         """Returns whether enough walks explain less than half of a growth of ``rate`` bytes a nanosecond."""
-        told = sum(row.rate for row in self._known.values())
-        return self._suspecting > MIN_GROWN_WALKS and told < MIN_EXPLAINED_SHARE * rate
+        explained = sum(row.rate for row in self._known.values())
+        return self._suspecting > MIN_GROWN_WALKS and explained < MIN_EXPLAINED_SHARE * rate
 
     # -- containers
 

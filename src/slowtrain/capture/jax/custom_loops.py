@@ -119,28 +119,30 @@ class JaxLoops:
         recorder = self.recorder
 
         def make(*args: Any, **kwargs: Any) -> Any:
-            made = original(*args, **kwargs)
+            jitted = original(*args, **kwargs)
             caller = sys._getframe(1)
             if not recorder.active or _is_library_frame(caller):
-                return made
+                return jitted
             if args or "fun" in kwargs:
-                return recorder.guard("jax", wrapped, made, args[0] if args else kwargs["fun"], kwargs, caller) or made
+                return (
+                    recorder.guard("jax", wrapped, jitted, args[0] if args else kwargs["fun"], kwargs, caller) or jitted
+                )
 
             def decorate(function: Any) -> Any:
-                last = made(function)
+                last = jitted(function)
                 return recorder.guard("jax", wrapped, last, function, kwargs, sys._getframe(1)) or last
 
             return hide_from_warnings(decorate)
 
         return make
 
-    def _wrap_jitted(self, made: Any, python: Any, settings: dict[str, Any], frame: FrameType) -> Any:
+    def _wrap_jitted(self, jitted: Any, python: Any, settings: dict[str, Any], frame: FrameType) -> Any:
         self._functions += 1
         about = user_code.describe_function(python)
         about["number"] = f"jax {self._functions}"
         about["made"] = None if self.state.me.loops else user_code.user_place(frame)
         known = JitFunction(about, jit_arguments.static_arguments(python, settings))
-        return TransparentWrapper(made, self._call(known))
+        return TransparentWrapper(jitted, self._call(known))
 
     def _call(self, known: JitFunction) -> Wrapper:
         recorder, state, progress, clean = self.recorder, self.state, self.progress, self._clean
@@ -180,8 +182,8 @@ class JaxLoops:
 
         return hide_from_warnings(call)
 
-    def _begins(self, kind: int, given: Any) -> None:
-        self.given = given
+    def _begins(self, kind: int, arguments: Any) -> None:
+        self.given = arguments
         try:
             self.progress.step(kind)
         finally:
@@ -202,7 +204,7 @@ class JaxLoops:
         known.size = jit_arguments.batch_samples(known.data, args, kwargs)
 
     def _record_trace(
-        self, known: JitFunction, function: Any, given: Any, result: Any, start: int, end: int, frame: FrameType
+        self, known: JitFunction, function: Any, arguments: Any, result: Any, start: int, end: int, frame: FrameType
     ) -> None:
         """Records a call that traced its function, with its arguments."""
         me, about = self.state.me, known.about
@@ -212,7 +214,7 @@ class JaxLoops:
         compiled, me.last_trace = me.last_trace, None
         if compiled is None:
             return  # with jax.disable_jit(): runs in Python
-        args, kwargs = given
+        args, kwargs = arguments
         known.data = jit_arguments.find_batch(args, kwargs, known.static, result)
         about["traces"] = about.get("traces", 0) + 1
         self.recorder.event(
@@ -235,12 +237,12 @@ class JaxLoops:
 
     # -- gradients
 
-    def _wrap_gradient(self, valued: bool, made: Any, _python: Any, _settings: Any, _frame: Any) -> Any:
+    def _wrap_gradient(self, valued: bool, gradient_function: Any, _python: Any, _settings: Any, _frame: Any) -> Any:
         def call(function: Any, _instance: Any, args: Any, kwargs: Any) -> Any:
             return gradient(sys._getframe(1), function, args, kwargs)
 
         gradient = partial(self._gradient, valued)
-        return TransparentWrapper(made, hide_from_warnings(call))
+        return TransparentWrapper(gradient_function, hide_from_warnings(call))
 
     def _vjp(self, original: Wrapper) -> Wrapper:
         def vjp(*args: Any, **kwargs: Any) -> Any:
@@ -339,8 +341,8 @@ class JaxLoops:
             finally:
                 recorder.guard("feed", record_feed, args[0], start, now(), sys._getframe(1))
 
-        def record_feed(given: Any, start: int, end: int, frame: FrameType) -> None:
-            parts = tuple(given.values()) if isinstance(given, dict) else (given,)
+        def record_feed(values: Any, start: int, end: int, frame: FrameType) -> None:
+            parts = tuple(values.values()) if isinstance(values, dict) else (values,)
             size = call_signatures.host_bytes(parts)
             if size:
                 recorder.span(recorder.name_at(frame, "feed", original.__name__, "feed"), start, end, size)
@@ -390,7 +392,7 @@ def _loss_value(result: Any) -> Any:
     return loss[0] if isinstance(loss, tuple) and loss else loss
 
 
-def _live_arrays(given: Any) -> Iterator[Any]:
-    for one in jit_arguments.tree_leaves(given):
+def _live_arrays(tree: Any) -> Iterator[Any]:
+    for one in jit_arguments.tree_leaves(tree):
         if hasattr(one, "block_until_ready") and not one.is_deleted():
             yield one

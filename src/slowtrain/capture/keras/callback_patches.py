@@ -158,12 +158,12 @@ class CallbackPatches:
             start = now()
             recorder.guard("epoch's end", datasets.read_newest_iterators)
             result = original(self, *args, **kwargs)
-            given = dict(zip(("epoch", "logs"), args, strict=False)) | kwargs
-            recorder.guard("epoch's end", record_epoch_end, given, start)
+            arguments = dict(zip(("epoch", "logs"), args, strict=False)) | kwargs
+            recorder.guard("epoch's end", record_epoch_end, arguments, start)
             return result
 
-        def record_epoch_end(given: dict[str, Any], start: int) -> None:
-            recorder.event("epoch", "end", start, epoch=given.get("epoch"), logs=_float_logs(given.get("logs")))
+        def record_epoch_end(arguments: dict[str, Any], start: int) -> None:
+            recorder.event("epoch", "end", start, epoch=arguments.get("epoch"), logs=_float_logs(arguments.get("logs")))
 
         return on_epoch_end
 

@@ -113,20 +113,20 @@ class NonfiniteCheck:
                 guard("checking", self._examine)
             self._inside += 1
             try:
-                given = original(function, *args, **kwargs)
+                returned = original(function, *args, **kwargs)
             finally:
                 self._inside -= 1
-            result, batch = self._split_batch(function, given)
+            result, batch = self._split_batch(function, returned)
             guard("checking", self._note_call, function, args, kwargs, batch, result)
             return result
 
         return _call
 
-    def _split_batch(self, function: Any, given: Any) -> tuple[Any, Any]:
-        if type(given) is not training_calls.ResultWithBatch:
-            return given, None
+    def _split_batch(self, function: Any, returned: Any) -> tuple[Any, Any]:
+        if type(returned) is not training_calls.ResultWithBatch:
+            return returned, None
         self._altered[id(function)] = function
-        return given
+        return returned
 
     def with_batch_returned(
         self, args: tuple[Any, ...], kwargs: dict[str, Any]
@@ -319,11 +319,11 @@ class NonfiniteCheck:
                 break
             state = self.variables.state()
             args = training_calls.replay_arguments(call)
-            given = training_calls.own_result(self._original(call.function, *args, **call.kwargs))  # type: ignore[misc]
+            result = training_calls.own_result(self._original(call.function, *args, **call.kwargs))  # type: ignore[misc]
             look = each or i > seen - CHECKED_LAST_STEPS
             after = {k: v for k, v in self.variables.state().items() if look and k not in meant}
             if not training_calls.is_result_finite(
-                training_calls.loss_tensors(given)
+                training_calls.loss_tensors(result)
             ) or not training_calls.is_state_finite(after):
                 return call, state, i
         return None, state, seen + 1

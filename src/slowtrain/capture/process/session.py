@@ -80,8 +80,8 @@ class Session:
             self.end_loop()  # the previous fit failed
         if any(lane == "loop" for _, lane, _ in list(recorder._unfinished)):
             return
-        given = {"epochs": params.get("epochs") or 1, "steps_per_epoch": params.get("steps")}
-        about = recorder.guard("fit", loop_patches._loop_arguments, "fit", model, (), given) or dict(given)
+        arguments = {"epochs": params.get("epochs") or 1, "steps_per_epoch": params.get("steps")}
+        about = recorder.guard("fit", loop_patches._loop_arguments, "fit", model, (), arguments) or dict(arguments)
         about |= {"site": user_code.user_place(sys._getframe(1)), "nested": 0}
         begun_ns = now()
         self.state.me.loops += 1

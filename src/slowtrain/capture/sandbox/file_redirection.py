@@ -84,7 +84,7 @@ class FileRedirection:
         """Returns the path to open in place of ``file``."""
         if not (isinstance(mode, str) and WRITING_MODES & set(mode)):
             return self.scratch.path_to_read(file, folder)
-        place = self.scratch.place(file, folder, made=WHOLE_NAME if CREATING_MODES & set(mode) else "")
+        place = self.scratch.place(file, folder, note_kind=WHOLE_NAME if CREATING_MODES & set(mode) else "")
         return file if place is None else self.scratch.path_to_open(place, mode)
 
     def _opener(self, original: FileFunction) -> FileFunction:
@@ -123,7 +123,7 @@ class FileRedirection:
         return call
 
     def _to_make(self, path: Any, folder: int | None) -> Any:
-        place = self.scratch.place(path, folder, follow=False, made=WHOLE_NAME)
+        place = self.scratch.place(path, folder, follow=False, note_kind=WHOLE_NAME)
         if place is None:
             return path
         if self.scratch.is_present(place):
@@ -187,7 +187,7 @@ class FileRedirection:
     def _patch_rename(self, original: FileFunction) -> FileFunction:
         def rename(src: Any, dst: Any, *, src_dir_fd: int | None = None, dst_dir_fd: int | None = None) -> None:
             origin = self.scratch.place(src, src_dir_fd, follow=False)
-            goal = self.scratch.place(dst, dst_dir_fd, follow=False, made=WHOLE_NAME)
+            goal = self.scratch.place(dst, dst_dir_fd, follow=False, note_kind=WHOLE_NAME)
             if origin is None and goal is None:
                 original(src, dst, src_dir_fd=src_dir_fd, dst_dir_fd=dst_dir_fd)
                 return
@@ -202,7 +202,7 @@ class FileRedirection:
 
         def link(src: Any, dst: Any, *args: Any, **kwargs: Any) -> None:
             folder = kwargs.get("dst_dir_fd", kwargs.get("dir_fd"))
-            place = self.scratch.place(dst, folder, follow=False, made=WHOLE_NAME)
+            place = self.scratch.place(dst, folder, follow=False, note_kind=WHOLE_NAME)
             if place is None:
                 original(self.scratch.path_to_read(src), dst, *args, **kwargs)
                 return

@@ -154,9 +154,9 @@ class ProbeEnd:
 
     def _strongest_results(self) -> list[StepResult]:
         """Returns the results of the strongest kind of step, and for a custom loop also its eager gradients."""
-        kept = self.progress.trajectory or []
-        strongest = max((kind for kind, _, _ in kept), default=0)
-        return [one for one in kept if one[0] == strongest or EAGER_STEP <= one[0] < strongest <= TRAINING_STEP]
+        results = self.progress.trajectory or []
+        strongest = max((kind for kind, _, _ in results), default=0)
+        return [one for one in results if one[0] == strongest or EAGER_STEP <= one[0] < strongest <= TRAINING_STEP]
 
     def _losses(self) -> list[dict[str, float]]:
         return [
@@ -166,7 +166,7 @@ class ProbeEnd:
 
     def _origins(self) -> list[tuple[str, int, bool]]:
         """Returns for each result its origin, and whether it counts as a step; empty for steps of Keras."""
-        kept = self._strongest_results()
-        strongest = max((kind for kind, _, _ in kept), default=0)
-        found = [(*origin, kind == strongest) for kind, origin, _ in kept if origin is not None]
-        return found if len(found) == len(kept) else []
+        results = self._strongest_results()
+        strongest = max((kind for kind, _, _ in results), default=0)
+        found = [(*origin, kind == strongest) for kind, origin, _ in results if origin is not None]
+        return found if len(found) == len(results) else []

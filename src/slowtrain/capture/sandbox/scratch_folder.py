@@ -55,12 +55,12 @@ class ScratchFolder:
     # -- where a path is
 
     def place(
-        self, path: Any, folder: int | None = None, *, follow: bool = True, made: str = ""
+        self, path: Any, folder: int | None = None, *, follow: bool = True, note_kind: str = ""
     ) -> ScratchPlace | None:
         """Returns the place of ``path``, or None if it is not redirected.
 
         ``folder`` is a descriptor to which ``path`` is relative. With ``follow`` the place is that of a link's target.
-        ``made`` says that the path is about to be created, and as what.
+        ``note_kind`` is set if the path is about to be created: WHOLE_NAME, or NAME_PREFIX for files with that prefix.
         """
         try:
             text = os.fsdecode(path)
@@ -84,8 +84,8 @@ class ScratchFolder:
                 return ScratchPlace(real, real, inside=True)
             return ScratchPlace(real[len(self.root) :], real, inside=True)
         if self._is_left_alone(real):
-            if made:
-                self.notes.add(real, made)
+            if note_kind:
+                self.notes.add(real, note_kind)
             return None
         return ScratchPlace(real, self.root + real)
 

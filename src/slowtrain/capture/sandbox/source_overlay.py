@@ -81,12 +81,12 @@ def _patch_runpy(texts: Mapping[str, str]) -> None:
     """Patches ``runpy``, which runs the main program again in a process that ``multiprocessing`` starts anew."""
     original = runpy._get_code_from_file  # type: ignore[attr-defined]
 
-    def code_from_file(*given: Any) -> Any:
-        text = texts.get(os.path.abspath(given[-1]))
+    def code_from_file(*arguments: Any) -> Any:
+        text = texts.get(os.path.abspath(arguments[-1]))
         if text is None:
-            return original(*given)
-        code = compile(text, given[-1], "exec", dont_inherit=True)
-        return (code, given[-1]) if len(given) > 1 else code  # one argument, one result: Python 3.12 and newer
+            return original(*arguments)
+        code = compile(text, arguments[-1], "exec", dont_inherit=True)
+        return (code, arguments[-1]) if len(arguments) > 1 else code  # one argument, one result: Python 3.12 and newer
 
     runpy._get_code_from_file = code_from_file  # type: ignore[attr-defined]
 

@@ -74,12 +74,12 @@ def _map_argument(owner: Any, name: str, argument: str, where: Callable[[Any, in
 
     def call(*args: Any, **kwargs: Any) -> Any:
         try:
-            given = signature.bind(*args, **kwargs)
+            bound = signature.bind(*args, **kwargs)
         except TypeError:
             return original(*args, **kwargs)  # which reports the error
-        if argument in given.arguments:
-            given.arguments[argument] = where(given.arguments[argument], given)
-        return original(*given.args, **given.kwargs)
+        if argument in bound.arguments:
+            bound.arguments[argument] = where(bound.arguments[argument], bound)
+        return original(*bound.args, **bound.kwargs)
 
     hide_from_warnings(call)
     functools.update_wrapper(call, original)
@@ -87,8 +87,8 @@ def _map_argument(owner: Any, name: str, argument: str, where: Callable[[Any, in
 
 
 def _open_mapping(redirect: FileRedirection, default: str) -> Callable[[Any, inspect.BoundArguments], Any]:
-    def where(path: Any, given: inspect.BoundArguments) -> Any:
-        mode = given.arguments.get("mode") or default
+    def where(path: Any, bound: inspect.BoundArguments) -> Any:
+        mode = bound.arguments.get("mode") or default
         return redirect.path_to_open(path, "x" if mode == "w-" else mode)
 
     return where
@@ -176,7 +176,7 @@ class FileNameArguments:
         return _string_array([one(name) for name in known.ravel()], known.shape)
 
     def _path_to_write(self, path: Any) -> Any:
-        place = self.scratch.place(path, made=NAME_PREFIX)
+        place = self.scratch.place(path, note_kind=NAME_PREFIX)
         if place is None:
             return path
         scratch = self.scratch.path_to_write(place)
@@ -194,7 +194,7 @@ class FileNameArguments:
 
     def _cache(self, path: Any) -> Any:
         """Maps the name of a cache. A finished cache of the user's is only read, through links."""
-        place = self.scratch.place(path, made=NAME_PREFIX)
+        place = self.scratch.place(path, note_kind=NAME_PREFIX)
         if place is None:
             return path
         found = self._path_to_write(path)
@@ -219,10 +219,10 @@ class FileNameArguments:
             patterns = [known] if isinstance(known, bytes) else list(pattern if known is None else known.ravel())
             if isinstance(pattern, (str, bytes)):
                 patterns = [pattern]
-            kept = [one for one in names.ravel() if self.scratch.path_to_read(one) == one]
+            matches = [one for one in names.ravel() if self.scratch.path_to_read(one) == one]
             for place in filter(None, map(self.scratch.place, patterns)):
-                kept += [one for one in original(place.scratch).numpy().ravel() if one not in kept]
-            return sys.modules["tensorflow"].constant(sorted(kept), "string", [len(kept)])
+                matches += [one for one in original(place.scratch).numpy().ravel() if one not in matches]
+            return sys.modules["tensorflow"].constant(sorted(matches), "string", [len(matches)])
 
         module.matching_files = functools.update_wrapper(hide_from_warnings(matching_files), original)
 
@@ -301,7 +301,7 @@ class FileFunctions:
         return None
 
     def _make_folder(self, original: FileFunction, path: Any, *rest: Any) -> Any:
-        place = self.scratch.place(path, made=WHOLE_NAME)
+        place = self.scratch.place(path, note_kind=WHOLE_NAME)
         if place is None:
             return original(path, *rest)
         if self.scratch.has_own_file(place) and not self.scratch.in_scratch(place):
@@ -313,14 +313,14 @@ class FileFunctions:
         return None
 
     def _copy(self, original: FileFunction, source: Any, target: Any, overwrite: bool, *rest: Any) -> Any:
-        place = self.scratch.place(target, made=WHOLE_NAME)
+        place = self.scratch.place(target, note_kind=WHOLE_NAME)
         if place is not None:
             there = self.scratch.is_present(place)
             target = self.scratch.path_to_read(target) if there and not overwrite else self.scratch.path_to_write(place)
         return original(self.scratch.path_to_read(source), target, overwrite, *rest)
 
     def _rename(self, original: FileFunction, source: Any, target: Any, overwrite: bool, *rest: Any) -> Any:
-        origin, goal = self.scratch.place(source), self.scratch.place(target, made=WHOLE_NAME)
+        origin, goal = self.scratch.place(source), self.scratch.place(target, note_kind=WHOLE_NAME)
         if origin is None and goal is None:
             return original(source, target, overwrite, *rest)
         missing = origin is not None and not self.scratch.is_present(origin)
@@ -343,10 +343,10 @@ class FileFunctions:
         place = self.scratch.place(pattern) if self.scratch.has_changes() else None
         if place is None or place.inside:
             return found
-        kept = [one for one in found if not self._hides_path(one)]
+        visible = [one for one in found if not self._hides_path(one)]
         moved = original(place.scratch, *rest)
         back = [_name_as_given(one[len(self.scratch.root) :], shown, place) for one in map(os.fsdecode, moved)]
-        return sorted({*kept, *back})
+        return sorted({*visible, *back})
 
     def _hides_path(self, path: Any) -> bool:
         place = self.scratch.place(path)
@@ -364,10 +364,10 @@ def _bind_original(instead: FileFunction, original: FileFunction) -> FileFunctio
 def _name_as_given(real: str, pattern: str, place: ScratchPlace) -> str:
     """Returns a file's real name in the form of the pattern: the part before the wild cards stays as given."""
     wild = min((pattern.find(c) for c in WILD_CARDS if c in pattern), default=len(pattern))
-    given = pattern[:wild].rpartition("/")[0]
-    parts = len([p for p in pattern[len(given) :].split("/") if p])
+    folder = pattern[:wild].rpartition("/")[0]
+    parts = len([p for p in pattern[len(folder) :].split("/") if p])
     start = "/".join(place.real.split("/")[:-parts]) if parts else place.real
-    return os.path.join(given, real[len(start) :].lstrip("/")) if given or not pattern.startswith("/") else real
+    return os.path.join(folder, real[len(start) :].lstrip("/")) if folder or not pattern.startswith("/") else real
 
 
 def _is_folder(scratch: ScratchFolder, place: ScratchPlace) -> bool:

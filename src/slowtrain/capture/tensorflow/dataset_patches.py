@@ -196,9 +196,9 @@ class DatasetPatches:
 
         def from_generator(original: Wrapper) -> Wrapper:
             def from_generator(generator: Any, *args: Any, **kwargs: Any) -> Any:
-                made = original(generator, *args, **kwargs)
-                self.recorder.guard("from_generator", self._generator, made, generator)
-                return made
+                dataset = original(generator, *args, **kwargs)
+                self.recorder.guard("from_generator", self._generator, dataset, generator)
+                return dataset
 
             return from_generator
 

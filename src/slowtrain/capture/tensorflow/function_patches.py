@@ -98,10 +98,10 @@ class TensorFlowPatches:
                 except AttributeError:
                     known = self._slowtrain_known = FunctionSite(_step_kind(self))
                 if me.loops:
-                    anew, wanted = known.at != KERAS_CALL - me.steps, False
+                    is_new_place, wanted = known.at != KERAS_CALL - me.steps, False
                 else:
                     frame, wanted = getframe(1), progress.wanted
-                    anew = known.at != frame.f_lasti or known.code is not frame.f_code
+                    is_new_place = known.at != frame.f_lasti or known.code is not frame.f_code
                     if known.kind == progress.kind and progress.boundary is None:
                         progress.steps += 1  # same as progress.step, without the call
                     else:
@@ -117,7 +117,7 @@ class TensorFlowPatches:
                 finally:
                     end = now()
                     me.busy -= 1
-                    if anew or me.traces != traces:
+                    if is_new_place or me.traces != traces:
                         traced = (args[1:], kwargs, start, end) if me.traces != traces else None
                         name = patches.name_after_call(self, known, me, getframe(1), traced)
                     emit((name, start, end, me.ident, size))
@@ -139,18 +139,18 @@ class TensorFlowPatches:
             traces, start = me.traces, now()
             me.busy += 1
             try:
-                made = original(*args, **kwargs)
+                concrete = original(*args, **kwargs)
             finally:
                 end = now()
                 me.busy -= 1
             traced = (args[1:], kwargs, start, end, getframe(1)) if me.traces != traces else None
-            guard("concrete function", note_concrete, args[0], made, traced)
-            return made
+            guard("concrete function", note_concrete, args[0], concrete, traced)
+            return concrete
 
-        def note_concrete(function: Any, made: Any, traced: Any) -> None:
+        def note_concrete(function: Any, concrete: Any, traced: Any) -> None:
             if traced is not None:
                 self._record_trace(function, None, *traced)
-            made._slowtrain = _function_facts(function)  # its calls count as the function's
+            concrete._slowtrain = _function_facts(function)  # its calls count as the function's
 
         return get_concrete_function
 

@@ -92,10 +92,10 @@ class SessionPatches:
         replace_function(module._FetchHandler, "__init__", wrap_fetch_init)
 
     def _record_feed(self, frame: FrameType | None, start: int, end: int, args: Any, kwargs: Any) -> None:
-        given = args[0] if args else kwargs.get("feed_dict")
-        if given:
+        feed = args[0] if args else kwargs.get("feed_dict")
+        if feed:
             name = self.recorder.name_at(frame, "feed", "Session.run", "feed of a session")
-            self.recorder.span(name, start, end, call_signatures.host_bytes(tuple(given.values())))
+            self.recorder.span(name, start, end, call_signatures.host_bytes(tuple(feed.values())))
 
 
 def watch_graph(graph: Any) -> None:
