@@ -139,7 +139,7 @@ def _general_diagnoses(trace: Trace, found: Sequence[Diagnosed]) -> list[Diagnos
     """Diagnoses of the largest part that no cause explains: of a step, or of a run that is hardly steps."""
     if trace.fact("doctor") or trace.fact("profile"):  # a profile has neither lines nor anything outside its window
         return []
-    told: list[Diagnosed] = []
+    diagnoses: list[Diagnosed] = []
     priced = [(one.diagnosis, one.remedies) for one in found]
     for part in (
         general_reason.unexplained_parts(trace, priced)
@@ -147,26 +147,26 @@ def _general_diagnoses(trace: Trace, found: Sequence[Diagnosed]) -> list[Diagnos
         else ()
     ):
         reason = general_reason.general_reason(trace, part)
-        if reason is not None and reason.cause not in {one.diagnosis.cause for one in (*found, *told)}:
+        if reason is not None and reason.cause not in {one.diagnosis.cause for one in (*found, *diagnoses)}:
             remedies = general_reason.reason_remedies(trace, reason)
             evidence = general_reason.reason_evidence(trace, part, reason)
             one = _diagnosis_of_rest(
                 trace, reason.cause, reason.title, evidence, remedies, reason.prescriptions, "step"
             )
             if part is general_reason.largest_part(trace) or one.is_worth_it:
-                told.append(one)
+                diagnoses.append(one)
     start = (
         short_run_reason.find_short_run_reason(trace)
         if not found and (not trace.has_enough_steps or trace.is_mostly_unattributed)
         else None
     )
     if start is not None:
-        told.append(
+        diagnoses.append(
             _diagnosis_of_rest(
                 trace, start.cause, start.title, start.evidence, start.remedies, start.prescriptions, "run"
             )
         )
-    return told
+    return diagnoses
 
 
 def _diagnosis_of_rest(

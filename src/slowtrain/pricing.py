@@ -17,8 +17,8 @@ CALIBRATED_RANGE = (0.6, 0.7)
 
 def recorder_ms(trace: Trace) -> float:
     """The part of the run that the recording took, which no cure shortens: its start, and the cost of windows."""
-    told = trace.facts.get("own_ms")
-    own = told if isinstance(told, (int, float)) and 0 < told < trace.run_ms else 0.0
+    own_ms = trace.facts.get("own_ms")
+    own = own_ms if isinstance(own_ms, (int, float)) and 0 < own_ms < trace.run_ms else 0.0
     windows = sum(p.ms for p in trace.run.parts if p.name == str(Phase.WINDOW))
     return own + max(windows - int(trace.steps.windowed.sum()) * trace.step_ms, 0.0)
 

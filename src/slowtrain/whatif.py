@@ -184,13 +184,13 @@ def _replayed_step_ms(now: Present, trace: Trace, remedies: list[Remedy]) -> flo
     rest, wait = np.zeros(n), now.columns.get(Category.INPUT, np.zeros(n))
     for category, column in now.columns.items():
         mean = float(column.mean()) if n else 0.0
-        kept = max(1 - drops.get(category, 0.0) / mean, 0.0) if mean > 0 else 1.0
+        kept_share = max(1 - drops.get(category, 0.0) / mean, 0.0) if mean > 0 else 1.0
         if category is Category.INPUT:
-            wait = column * kept
+            wait = column * kept_share
         else:
-            rest = rest + column * kept
+            rest = rest + column * kept_share
         if category in BETWEEN_CALLS_SHARES:
-            gone[category] = min(mean * (1 - kept), computed.get(category, 0.0))
+            gone[category] = min(mean * (1 - kept_share), computed.get(category, 0.0))
     if not trace.on_accelerator:
         # The remaining parts find warm caches if the script's Python, tracing or garbage collection no longer runs
         # between them.
@@ -231,9 +231,9 @@ def batch_making_ms(trace: Trace, supplies: Iterable[Supply] = ()) -> float:
     """
     pipe = trace.pipeline
     nodes = sum(n.ms for n in pipe.nodes if n.family != "Prefetch") if pipe is not None else 0.0
-    made = max(nodes, sum(p.ms_per_step for p in trace.producers))
-    untold = not made or any(_remaining_calls(s, trace) < MAX_CALLS_LEFT_SHARE for s in supplies)
-    return max(made, _input_processor_ms(trace)) if untold else made
+    making_ms = max(nodes, sum(p.ms_per_step for p in trace.producers))
+    untold = not making_ms or any(_remaining_calls(s, trace) < MAX_CALLS_LEFT_SHARE for s in supplies)
+    return max(making_ms, _input_processor_ms(trace)) if untold else making_ms
 
 
 def _undisturbed_share(trace: Trace, alone: bool) -> float:
@@ -284,8 +284,8 @@ def takes_step_cores(trace: Trace) -> bool:
     pipe, used = trace.pipeline, trace.facts.get("cpu_ms_per_step")
     if pipe is None or not used:
         return False
-    beside = pipe.ms - trace.mean(Category.INPUT) * min(largest_parallelism(pipe.nodes), trace.cores)
-    return beside >= MIN_CROWDING_SHARE * float(used) and held_up_ms(trace) >= MIN_CROWDING_SHARE * trace.step_ms
+    extra_ms = pipe.ms - trace.mean(Category.INPUT) * min(largest_parallelism(pipe.nodes), trace.cores)
+    return extra_ms >= MIN_CROWDING_SHARE * float(used) and held_up_ms(trace) >= MIN_CROWDING_SHARE * trace.step_ms
 
 
 def _step_processor_ms(trace: Trace) -> float | None:
@@ -313,7 +313,7 @@ def _step_processor_ms(trace: Trace) -> float | None:
 
 def _batch_time_ms(now: Present, supplies: list[Supply], trace: Trace) -> tuple[float, float]:
     """Time of a batch in the step's own thread and in parallel with it, with the best of all ``supplies``."""
-    made = []
+    times = []
     for one in supplies:
         if one.pipeline is not None:
             scale = now.scale
@@ -322,10 +322,10 @@ def _batch_time_ms(now: Present, supplies: list[Supply], trace: Trace) -> tuple[
             stages = [
                 s.latency_ms * (scale if now.slow & {n.id for n in s.nodes} else 1.0) for s in one.pipeline.stages()
             ]
-            made.append((stages[0], max(stages[1:], default=0.0)))
+            times.append((stages[0], max(stages[1:], default=0.0)))
         else:
-            made.append((now.exposed_ms * one.factor, now.ahead_ms * one.factor))
-    exposed, ahead = min(made, key=max)
+            times.append((now.exposed_ms * one.factor, now.ahead_ms * one.factor))
+    exposed, ahead = min(times, key=max)
     return (0.0, max(exposed, ahead)) if any(s.beside for s in supplies) else (exposed, ahead)
 
 
@@ -364,8 +364,10 @@ def _input_processor_ms(trace: Trace) -> float:
     own = _step_processor_ms(trace)
     if own:
         return max(total - own, 0.0)
-    made = trace.pipeline.ms if trace.pipeline and trace.pipeline.nodes else sum(p.ms_per_step for p in trace.producers)
+    making_ms = (
+        trace.pipeline.ms if trace.pipeline and trace.pipeline.nodes else sum(p.ms_per_step for p in trace.producers)
+    )
     # A node's time does not contain the cost of starting its calls. Processor time that the rest of the step cannot
     # have used belongs to the input.
     rest = trace.step_ms - trace.mean(Category.INPUT)
-    return max(min(made, total - 0.5 * rest), total - rest, 0.0)
+    return max(min(making_ms, total - 0.5 * rest), total - rest, 0.0)

@@ -285,8 +285,8 @@ def has_trained(trace: Trace) -> bool:
         for lane in ("step", "on_batch", "gradient")
         for n in set(trace.lane(lane).name.tolist())
     }
-    told = any(e.data.get("training") for e in trace.events_of("trace"))
-    return bool(len(trace.steps)) or bool(names & {"train", "gradient"}) or told
+    has_training_trace = any(e.data.get("training") for e in trace.events_of("trace"))
+    return bool(len(trace.steps)) or bool(names & {"train", "gradient"}) or has_training_trace
 
 
 def largest_category(trace: Trace) -> Category:

@@ -80,16 +80,16 @@ def format_cause_list(pages: Sequence[CausePage]) -> str:
     return "\n".join([*lines, "", "slowtrain explain CAUSE prints the page of a cause."])
 
 
-def find_cause(said: str, ids: Sequence[str]) -> str:
-    """The id that ``said`` names. Raises ``InputError``, which lists similar ids, if there is none."""
-    wanted = said.strip().lower().replace("_", "-").strip("/")
+def find_cause(text: str, ids: Sequence[str]) -> str:
+    """The id that ``text`` names. Raises ``InputError``, which lists similar ids, if there is none."""
+    wanted = text.strip().lower().replace("_", "-").strip("/")
     exact = [full for full in ids if wanted in (full, full.split("/")[-1])]
     if len(exact) == 1:
         return exact[0]
     near = exact or _closest_ids(wanted, ids)
     what = "matches several causes" if exact else "is not a cause"
     hint = f"did you mean {' or '.join(near)}? " if near else ""
-    raise InputError(f"{said!r} {what}; {hint}'slowtrain explain' lists them all")
+    raise InputError(f"{text!r} {what}; {hint}'slowtrain explain' lists them all")
 
 
 def _closest_ids(wanted: str, ids: Sequence[str]) -> list[str]:

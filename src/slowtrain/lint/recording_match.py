@@ -115,9 +115,9 @@ def _by_path(trace: Trace, fact: str) -> dict[str, str]:
 
 def changed_files(files: Iterable[str], trace: Trace) -> list[str]:
     """The files whose text has changed since the recording was made."""
-    kept, digests = _by_path(trace, "sources"), _by_path(trace, "modules")
+    texts, digests = _by_path(trace, "sources"), _by_path(trace, "modules")
     real = {file: os.path.realpath(file) for file in files}
-    return [f for f, path in real.items() if _differs_from_recorded(f, kept.get(path), digests.get(path))]
+    return [f for f, path in real.items() if _differs_from_recorded(f, texts.get(path), digests.get(path))]
 
 
 def _sha256_digest(data: bytes) -> str:
@@ -126,7 +126,7 @@ def _sha256_digest(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
-def _differs_from_recorded(file: str, kept: str | None, digest: str | None) -> bool:
+def _differs_from_recorded(file: str, recorded: str | None, digest: str | None) -> bool:
     data = _read_bytes(file)
     if data is None:
         return False
@@ -134,7 +134,7 @@ def _differs_from_recorded(file: str, kept: str | None, digest: str | None) -> b
         return not _sha256_digest(data).startswith(digest)
     text = data.decode("utf-8", "replace").replace("\r\n", "\n")
     # The recording keeps only the beginning of a long script.
-    return kept is not None and not text.startswith(kept.replace("\r\n", "\n"))
+    return recorded is not None and not text.startswith(recorded.replace("\r\n", "\n"))
 
 
 def _read_bytes(path: str) -> bytes | None:
@@ -206,6 +206,6 @@ class _ReachedLines:
 
     def _file_source(self, file: str) -> Source | None:
         if file not in self._sources:
-            kept = self._kept.get(os.path.realpath(file))
-            self._sources[file] = parse_source(file, kept) if kept is not None else read_source(file)
+            recorded = self._kept.get(os.path.realpath(file))
+            self._sources[file] = parse_source(file, recorded) if recorded is not None else read_source(file)
         return self._sources[file]

@@ -101,8 +101,8 @@ def read_records(file: Path, graph: Path | None = None) -> dict[str, AllocationR
 def _op_readers(graph: Path) -> dict[str, tuple[str, ...]]:
     found: dict[str, list[str]] = {}
     for op, inputs in json.loads(graph.read_text(encoding="utf-8")).items():
-        for given in inputs:
-            found.setdefault(given, []).append(op)
+        for name in inputs:
+            found.setdefault(name, []).append(op)
     return {op: tuple(by) for op, by in found.items()}
 
 

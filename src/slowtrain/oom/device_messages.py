@@ -182,8 +182,8 @@ def read_xla_error(line: bytes, builder: DumpBuilder) -> bool:
     if found is None:
         return False
     builder.allocator = "XLA"
-    told = next((found[i], found[i + 1]) for i in (1, 5) if found[i]) if found[1] or found[5] else None
-    builder.ask(parse_size(*told) if told else parse_size(found[3] or found[4]))
+    size = next((found[i], found[i + 1]) for i in (1, 5) if found[i]) if found[1] or found[5] else None
+    builder.ask(parse_size(*size) if size else parse_size(found[3] or found[4]))
     if found[4]:
         builder.request = replace(builder.request, constant=True)
     return True

@@ -147,11 +147,16 @@ class DumpBuilder:
     def dump(self) -> Dump:
         """The finished value; what the log does not say stays None."""
         limit = self.limit_bytes if self.limit_bytes is not None else self.stats.get("Limit") or None
-        told = self.stats.get("InUse", self.total_bytes)  # the sum has three digits, the statistics mostly have all
-        whole = self.listed and told is not None and abs(self.used_bytes - told) <= ROUNDING_SHARE * max(told, 1)
+        # The sum has three digits, the statistics mostly have all.
+        stated_bytes = self.stats.get("InUse", self.total_bytes)
+        whole = (
+            self.listed
+            and stated_bytes is not None
+            and abs(self.used_bytes - stated_bytes) <= ROUNDING_SHARE * max(stated_bytes, 1)
+        )
         # The list may hold chunks of another dump, or lack its beginning. If it ends before its sum, nobody knows how
         # much is missing.
-        in_use = self.used_bytes if whole else told
+        in_use = self.used_bytes if whole else stated_bytes
         pool = self.pool_bytes if self.pool_bytes is not None else self._pool_size(whole)
         growth = self.growth_bytes
         if growth is None and limit is not None and pool is not None:
@@ -272,6 +277,6 @@ def merge_reports(old: Dump, new: Dump) -> Dump:
     place = best.request.place or other.request.place
     request = replace(best.request, place=place, within=best.request.within or other.request.within)
     # Until Linux 4.19 the kernel first names a process, and then the one that it killed, which may be a child of it.
-    held = best if best.in_use_bytes is not None or other.in_use_bytes is None else other
-    in_use, allocator = held.in_use_bytes, held.allocator or best.allocator or other.allocator
+    holder = best if best.in_use_bytes is not None or other.in_use_bytes is None else other
+    in_use, allocator = holder.in_use_bytes, holder.allocator or best.allocator or other.allocator
     return replace(best, line=old.line, request=request, in_use_bytes=in_use, allocator=allocator)

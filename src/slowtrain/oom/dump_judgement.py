@@ -95,17 +95,17 @@ def recorded_summary(found: Exhaustion) -> dict[str, Any] | None:
     sure = [one for one in found.findings if one.dump.sure]
     if not sure and not found.retries:
         return None
-    said: dict[str, Any] = {"dumps": found.dumps, "retries": dict(found.retries)}
+    summary: dict[str, Any] = {"dumps": found.dumps, "retries": dict(found.retries)}
     if not sure:
-        return said
+        return summary
     one = sure[0]
     dump, asked = one.dump, one.dump.request
     figures = ("limit_bytes", "in_use_bytes", "free_bytes", "largest_free_bytes", "growth_bytes")
-    held = [
+    holders = [
         (h.name or f"{h.count} pieces of {format_size(h.each_bytes)}", h.bytes)
         for h in (dump.by_op or dump.by_size)[:MAX_LISTED_HOLDERS]
     ]
-    return said | {
+    return summary | {
         "outcome": str(one.outcome),
         "says": one.says,
         "pool": str(dump.pool),
@@ -115,7 +115,7 @@ def recorded_summary(found: Exhaustion) -> dict[str, Any] | None:
         "shape": list(asked.shape) if asked.shape is not None else None,
         "dtype": asked.dtype,
         "site": [asked.place.file, asked.place.line] if asked.place is not None else None,
-        "held": held,
+        "held": holders,
         "advice": [(a.says, a.gain_bytes) for a in one.advice[:MAX_LISTED_HOLDERS]],
         **{name: getattr(dump, name) for name in figures},
     }

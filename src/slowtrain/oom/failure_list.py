@@ -216,11 +216,13 @@ class OpenDumps(Failures):
             builder = builder or self.begin(rank, thread, "")
             op = chunk["op"]
             bytes_ = parse_size(chunk["size"] or chunk["size2"] or b"")
-            made = device_messages.program_name(chunk["program"]) if chunk["program"] else decode_name(op) if op else ""
+            owner = (
+                device_messages.program_name(chunk["program"]) if chunk["program"] else decode_name(op) if op else ""
+            )
             if chunk["program"]:
                 self.jax.add(rank.name)
             if bytes_ is not None:
-                builder.add_chunk(chunk["kind"] != b"Free", bytes_, made)
+                builder.add_chunk(chunk["kind"] != b"Free", bytes_, owner)
             return
         if device_messages.RETRIED in text and (retried := device_messages.RETRIED_FOR.search(text)):
             self._count_retry(rank, decode_name(retried[1]) or "the allocator", parse_size(retried[2], retried[3]) or 0)

@@ -154,19 +154,19 @@ def _full_sentence(dump: Dump) -> str:
     if dump.driver_free_bytes is not None:
         free = max((dump.pool_bytes or dump.in_use_bytes or 0) - (dump.in_use_bytes or 0), 0) + dump.driver_free_bytes
         more, short = "", max((dump.request.needed_bytes or 0) - free, 0)
-    beside = ""
+    outside = ""
     if memory_questions.other_framework_bytes(dump):
-        beside = f"; this process holds {format_size(dump.outside_bytes)} outside PyTorch's pool"
-    if not beside and memory_questions.sufficient_others_bytes(dump):
-        beside = f"; other processes held {format_size(memory_questions.sufficient_others_bytes(dump))}"
-    held = (
+        outside = f"; this process holds {format_size(dump.outside_bytes)} outside PyTorch's pool"
+    if not outside and memory_questions.sufficient_others_bytes(dump):
+        outside = f"; other processes held {format_size(memory_questions.sufficient_others_bytes(dump))}"
+    others = (
         ""
         if dump.in_use_bytes is None or not memory_questions.is_small_request(dump)
         else f"; {_in_use_phrase(dump)} was already in use"
     )
     return (
         f"{POOL_NAMES[dump.pool]} was full: {_request_phrase(dump)}, {format_size(free)} free in total{more}, "
-        f"{format_size(short)} short{beside or held}"
+        f"{format_size(short)} short{outside or others}"
     )
 
 
@@ -261,14 +261,14 @@ def _compiler_size(value: int | None, large: bool = False) -> str:
 def _kill_sentence(dump: Dump) -> str:
     if dump.who == host_messages.SHARED_MEMORY:
         return "the shared memory (/dev/shm) of the data loader's workers ran out"
-    held = f"; it held {format_size(dump.in_use_bytes)}" if dump.in_use_bytes else ""
+    memory = f"; it held {format_size(dump.in_use_bytes)}" if dump.in_use_bytes else ""
     if dump.in_use_bytes and dump.in_use_bytes < host_messages.MIN_PYTHON_BYTES:
-        held += ", less than any Python process needs: another of its processes filled the memory"
-    held += f" of a limit of {format_size(dump.limit_bytes)}" if dump.limit_bytes else ""
-    large = f"; it had allocated {format_size(dump.refused_bytes)} at once" if dump.refused_bytes and not held else ""
+        memory += ", less than any Python process needs: another of its processes filled the memory"
+    memory += f" of a limit of {format_size(dump.limit_bytes)}" if dump.limit_bytes else ""
+    large = f"; it had allocated {format_size(dump.refused_bytes)} at once" if dump.refused_bytes and not memory else ""
     if dump.sure or dump.refused_bytes:
         name = f" ({dump.allocator})" if dump.allocator else ""
-        return f"{dump.who} killed the process{name}: the host's memory ran out, not the device's{held}{large}"
+        return f"{dump.who} killed the process{name}: the host's memory ran out, not the device's{memory}{large}"
     return (
         "the system killed the process (SIGKILL), usually because the host's memory ran out; the kernel's log "
         "(dmesg) or kubectl describe pod shows whether that was the reason"

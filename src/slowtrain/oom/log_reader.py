@@ -197,8 +197,8 @@ class LogReader(OpenDumps):
                 self.dumps[rank.defines] = with_origin(self.dumps[rank.defines], place, rank.ran)
         elif b"most recent call last" in line:
             self._read_traceback(rank, line)
-        elif (b"defined at" in line or b"Original stack" in line) and (made := log_text.DEFINED_AT.search(line)):
-            self._begin_definition(rank, decode_name(made[1] or made[2]))
+        elif (b"defined at" in line or b"Original stack" in line) and (definition := log_text.DEFINED_AT.search(line)):
+            self._begin_definition(rank, decode_name(definition[1] or definition[2]))
         elif b"OOM when allocating" in line:
             self._read_op_error(rank, line)
         elif b"Dst tensor is not initialized" in line or device_messages.UNSIZED.search(line):

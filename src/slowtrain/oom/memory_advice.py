@@ -113,10 +113,10 @@ def _other_shape_advice(dump: Dump, needed: int) -> Iterator[Advice]:
 
 def _smaller_model_advice(dump: Dump, what: Purpose) -> Iterator[Advice]:
     """For a variable or its update, which is as large as the variable for any batch."""
-    made = "it is a new variable" if what is Purpose.VARIABLE else "it belongs to a variable's update"
+    reason = "it is a new variable" if what is Purpose.VARIABLE else "it belongs to a variable's update"
     later = ", once the model is built" if what is Purpose.VARIABLE else ""
     yield Advice(
-        f"a smaller model (fewer units, smaller tables): {made}, whose size does not depend on the batch"
+        f"a smaller model (fewer units, smaller tables): {reason}, whose size does not depend on the batch"
         + (" (except sparse gradients of an embedding)" if what is Purpose.UPDATE else "")
     )
     yield Advice(

@@ -28,8 +28,8 @@ MAX_CONTEXT_BYTES = 1 << 30
 
 
 def answer_questions(dump: Dump, outcome: FailureOutcome) -> Questions:
-    held_by, held, whole = _find_holder(dump, outcome)
-    return Questions(exceeds_device(dump), held_by, held, whole, _is_constant(dump))
+    held_by, holder_bytes, whole = _find_holder(dump, outcome)
+    return Questions(exceeds_device(dump), held_by, holder_bytes, whole, _is_constant(dump))
 
 
 def exceeds_device(dump: Dump) -> bool | None:
@@ -95,8 +95,8 @@ def other_framework_bytes(dump: Dump) -> int:
 
 def sufficient_others_bytes(dump: Dump) -> int:
     """Memory of other processes that the log states, if it is at least as large as the request; else 0."""
-    told = dump.others_bytes is not None or dump.free_at_start_bytes is not None
-    others = (others_bytes(dump) or 0) if told else 0
+    is_stated = dump.others_bytes is not None or dump.free_at_start_bytes is not None
+    others = (others_bytes(dump) or 0) if is_stated else 0
     return others if others >= (dump.request.needed_bytes or 0) > 0 else 0
 
 

@@ -139,15 +139,15 @@ class Thinning:
 
     def _close(self) -> None:
         marks = tuple(self.store.next_row(table) for table in ("event", "pipeline"))
-        made = Stretch(
+        stretch = Stretch(
             self._index, self._open[0], self._open[-1], self._start_ns, self._end_ns,
             self._spans + SPANS_AN_EVENT * self._noted, (self._marks[0], marks[0]), (self._marks[1], marks[1]),
             self._windowed or self._index < WARM_UP_STRETCHES,
         )  # fmt: skip
         if self._windowed and self._kept:  # the stretch in which the window began
             self._kept[-1] = replace(self._kept[-1], always=True)
-        self._kept.append(made)
-        self._cost += made.cost
+        self._kept.append(stretch)
+        self._cost += stretch.cost
         self._index += 1
         self._marks, self._start_ns = (marks[0], marks[1]), self._end_ns
         self._open, self._windowed = [], False
@@ -359,12 +359,12 @@ class SampleThinning:
 
 def _dropped_rows(rows: list[tuple[int, str]]) -> list[int]:
     data = [json.loads(text) for _, text in rows]
-    kept = set(range(0, len(rows), 4))
+    kept_rows = set(range(0, len(rows), 4))
     for key, sign in [*((k, 1.0) for k in KEPT_MAXIMA), *((k, -1.0) for k in KEPT_MINIMA)]:
         values = [(sign * value, i) for i, d in enumerate(data) if (value := _highest_number(d.get(key))) is not None]
         if values:
-            kept.add(max(values)[1])
-    return [row for i, (row, _) in enumerate(rows) if i not in kept]
+            kept_rows.add(max(values)[1])
+    return [row for i, (row, _) in enumerate(rows) if i not in kept_rows]
 
 
 def _highest_number(value: Any) -> float | None:

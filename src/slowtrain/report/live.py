@@ -250,8 +250,8 @@ def _alert_lines(frame: Frame, out: Terminal, evidence: int, most: int) -> Itera
     standing = [a for a in frame.alerts if a.over_ms is None]
     over = [a for a in frame.alerts if a.over_ms is not None]
     if not standing and not over:
-        told = "" if frame.examined_ms is not None else "; the recording was not examined for causes yet"
-        yield _labelled_line(out, "alerts", f"none so far{told}")
+        note = "" if frame.examined_ms is not None else "; the recording was not examined for causes yet"
+        yield _labelled_line(out, "alerts", f"none so far{note}")
         return
     for alert in [*standing, *over][:most]:
         yield from _alert_block(alert, out, evidence if alert.over_ms is None else 1)

@@ -123,12 +123,12 @@ class AlertCommand:
         document |= {"alert": next(a for a in frames.frame_document(frame)["alerts"] if a["id"] == alert.id)}
         self.runs += 1
         try:
-            with tempfile.TemporaryFile() as given:
-                given.write(json.dumps(document).encode())
-                given.seek(0)
+            with tempfile.TemporaryFile() as input_file:
+                input_file.write(json.dumps(document).encode())
+                input_file.seek(0)
                 self._process = subprocess.Popen(
                     self.argv,
-                    stdin=given,
+                    stdin=input_file,
                     stdout=subprocess.DEVNULL,
                     stderr=subprocess.DEVNULL,
                     env=_alert_environment(alert, frame),
@@ -162,7 +162,7 @@ def _kill_session(process: subprocess.Popen[bytes]) -> None:
 
 def _alert_environment(alert: Alert, frame: Frame) -> dict[str, str]:
     place = alert.where[0] if alert.where else None
-    given = {
+    values = {
         "ID": alert.id,
         "SAYS": alert.says,
         "URGENT": "1" if alert.urgent else "0",
@@ -173,7 +173,7 @@ def _alert_environment(alert: Alert, frame: Frame) -> dict[str, str]:
         "LINE": str(place.line) if place else "",
     }
     # Text in a recording may come from anywhere, and an environment variable cannot contain NUL.
-    named = {f"SLOWTRAIN_ALERT_{key}": value.replace("\0", "") for key, value in given.items()}
+    named = {f"SLOWTRAIN_ALERT_{key}": value.replace("\0", "") for key, value in values.items()}
     ours = {k: v for k, v in os.environ.items() if not k.startswith("SLOWTRAIN_")}
     return {**ours, **named}
 

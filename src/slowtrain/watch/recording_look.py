@@ -162,8 +162,8 @@ class RecordingWatcher:
         start = self.follower.start_ns
         first, last = min(e.start_ms for e in windows), max(e.end_ms for e in windows)
         since_ns, until_ns = (start + int(ms * 1e6) for ms in (first - WINDOW_MARGIN_MS, last + WINDOW_MARGIN_MS))
-        kept = self.follower.kept_since_ns()
-        if kept <= since_ns:
+        kept_since_ns = self.follower.kept_since_ns()
+        if kept_since_ns <= since_ns:
             whole = self.follower.recent_recording(since_ns, now_ns)
         else:  # the first look comes long after them
             whole = self.follower.recent_recording(since_ns, until_ns, self.follower.read_again(since_ns, until_ns))
@@ -257,10 +257,10 @@ def _step_parts(trace: Trace) -> tuple[tuple[Part, ...], str]:
 
 
 def _count_steps(follower: Follower, history: StepHistory | None, trace: Trace) -> int | None:
-    told = follower.facts.get("steps_so_far")
+    counted = follower.facts.get("steps_so_far")
     seen = max(history.count if history is not None else 0, len(trace.steps))
-    if isinstance(told, int):
-        return max(told, seen)
+    if isinstance(counted, int):
+        return max(counted, seen)
     return seen or None
 
 

@@ -62,14 +62,14 @@ def _core_check(facts: Facts) -> Check:
     )
     if not board:
         return _unchecked_result("cores", "the number of cores is unknown")
-    given = float(len(bound)) if isinstance(bound, list) and bound else board
-    numbers = {"cores": board, "cores_allowed": given}
-    if given == 1 and board > 1:
+    allowed = float(len(bound)) if isinstance(bound, list) and bound else board
+    numbers = {"cores": board, "cores_allowed": allowed}
+    if allowed == 1 and board > 1:
         says = f"this process is bound to one of {board:g} cores: nothing can run in parallel with the step"
         remedy = f"lift it: `taskset -c 0-{board - 1:g} COMMAND`, or ask the batch system for more (`--cpus-per-task`)"
         return Check(TOPIC, "cores", CheckState.WRONG, says, remedy, numbers)
-    if given < board:
-        return Check(TOPIC, "cores", CheckState.NOTED, f"bound to {given:g} of {board:g} cores", numbers=numbers)
+    if allowed < board:
+        return Check(TOPIC, "cores", CheckState.NOTED, f"bound to {allowed:g} of {board:g} cores", numbers=numbers)
     return Check(
         TOPIC,
         "cores",
@@ -147,17 +147,17 @@ def _quota_remedy(facts: Facts, board: float | None) -> str:
 def _thread_check(facts: Facts) -> Iterator[Check]:
     """Thread settings that leave cores idle, or that start more threads than the cores can run."""
     usable = number_or_none(nested_fact(facts, "cpu", "usable_cores"))
-    said = {name: nested_fact(facts, "environment", name) for name in THREAD_VARIABLES}
+    settings = {name: nested_fact(facts, "environment", name) for name in THREAD_VARIABLES}
     pools = nested_fact(framework_builds(facts).get("tensorflow") or {}, "threads", "intra_op")
-    if pools == 1 and not said["TF_NUM_INTRAOP_THREADS"]:
-        said["intra_op_parallelism_threads"] = "1"
-    one = [name for name, value in said.items() if str(value or "").strip() == "1"]
+    if pools == 1 and not settings["TF_NUM_INTRAOP_THREADS"]:
+        settings["intra_op_parallelism_threads"] = "1"
+    one = [name for name, value in settings.items() if str(value or "").strip() == "1"]
     many = [
         f"{name}={n}"
         for name in COMPUTING_THREAD_VARIABLES
-        if (n := _parse_count(said[name])) > MAX_THREADS_PER_CORE * max(usable or n, 1.0)
+        if (n := _parse_count(settings[name])) > MAX_THREADS_PER_CORE * max(usable or n, 1.0)
     ]
-    told = ", ".join(f"{name}={value}" for name, value in said.items() if value)
+    setting_list = ", ".join(f"{name}={value}" for name, value in settings.items() if value)
     if usable is None:
         yield _unchecked_result("threads", "the cores that may be used are unknown")
     elif one and usable >= 2:
@@ -171,8 +171,10 @@ def _thread_check(facts: Facts) -> Iterator[Check]:
         fit = " ".join(f"{one.partition('=')[0]}={max(int(usable), 1)}" for one in many)
         yield Check(TOPIC, "threads", CheckState.WRONG, says, f"`export {fit}`", {"cores_allowed": usable},
                     ("oversubscription", "own-choice"))  # fmt: skip
-    elif told:
-        yield Check(TOPIC, "threads", CheckState.NOTED, f"thread settings: {told}, on {format_count(usable, 'core')}")
+    elif setting_list:
+        yield Check(
+            TOPIC, "threads", CheckState.NOTED, f"thread settings: {setting_list}, on {format_count(usable, 'core')}"
+        )
     else:
         yield Check(TOPIC, "threads", CheckState.FINE, "no setting limits the thread pools")
 
@@ -260,13 +262,13 @@ def _numa_checks(facts: Facts) -> Iterator[Check]:
         yield _unchecked_result("NUMA", "this machine's memory nodes are unknown")
     if not isinstance(nodes, list) or len(nodes) < 2:
         return
-    beside = {
+    node_by_address = {
         str(p.get("address", "")).lower(): p.get("numa_node")
         for p in object_rows(nested_fact(facts, "devices", "pci_gpus"))
     }
     for gpu in driver_gpus(facts):
         address = str(gpu.get("pci_address") or "").lower()
-        node = beside.get(address[-12:]) if address else None
+        node = node_by_address.get(address[-12:]) if address else None
         if not isinstance(node, int) or not 0 <= node < len(nodes) or not isinstance(nodes[node], list):
             says = "its memory node is unknown"
             yield Check(TOPIC, "NUMA", CheckState.UNCHECKED, says, missing=(Signal.CARD,), where=gpu_label(gpu))
@@ -283,8 +285,12 @@ def _numa_checks(facts: Facts) -> Iterator[Check]:
 
 def _describe_distance(facts: Facts, node: int) -> str:
     """The kernel's distance between this node and the others, and within the node."""
-    said = nested_fact(facts, "numa_distances")
-    row = said[node] if isinstance(said, list) and len(said) > node and isinstance(said[node], list) else []
+    distances = nested_fact(facts, "numa_distances")
+    row = (
+        distances[node]
+        if isinstance(distances, list) and len(distances) > node and isinstance(distances[node], list)
+        else []
+    )
     if len(row) <= node or len(row) < 2:  # the kernel has no distance table
         return ""
     away = sorted({number_or_none(d) or 0.0 for other, d in enumerate(row) if other != node})

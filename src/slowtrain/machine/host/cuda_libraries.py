@@ -84,12 +84,12 @@ def find_libraries(
             [sys.executable, "-I", "-c", LOAD_SCRIPT, json.dumps(rows)],
             capture_output=True, text=True, timeout=MAX_LIBRARY_TEST_S, check=False, env=dict(environ),
         )  # fmt: skip
-        said = json.loads(done.stdout)
+        libraries = json.loads(done.stdout)
     except (OSError, ValueError, subprocess.TimeoutExpired):
         return None
-    if not isinstance(said, list):
+    if not isinstance(libraries, list):
         return None
-    return [{**row, "version": wheel_version(str(row.get("loaded") or ""))} for row in said]
+    return [{**row, "version": wheel_version(str(row.get("loaded") or ""))} for row in libraries]
 
 
 def _library_folders(environ: Mapping[str, str], root: Path, packages: Iterable[str]) -> Iterable[Path]:

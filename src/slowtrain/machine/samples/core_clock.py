@@ -46,15 +46,15 @@ class Clock:
         if self._all is None:
             return int(os.pread(self._of(core), 64, 0)) / 1e3
         for part in os.pread(self._all, 1 << 16, 0).decode().split("\n\n"):
-            said = dict(line.replace("\t", "").split(":", 1) for line in part.splitlines() if ":" in line)
-            if said.get("processor", "").strip() == str(core):
-                return float(said["cpu MHz"])
+            fields = dict(line.replace("\t", "").split(":", 1) for line in part.splitlines() if ":" in line)
+            if fields.get("processor", "").strip() == str(core):
+                return float(fields["cpu MHz"])
         raise LookupError(f"core {core} is not listed")
 
     def _core(self) -> int:
         """The field ``processor`` of proc(5). A thread's name, in parentheses, may contain any characters."""
-        said = os.pread(self._stat, 512, 0)
-        return int(said[said.rindex(b")") :].split()[37])
+        text = os.pread(self._stat, 512, 0)
+        return int(text[text.rindex(b")") :].split()[37])
 
     def _of(self, core: int) -> int:
         if core not in self._cores:

@@ -172,9 +172,9 @@ class Sampler:
             return None
 
         def read_heap(found: dict[str, Value]) -> None:
-            told = counted()
-            if told is not None:
-                found["heap_used_bytes"], found["heap_free_bytes"] = told
+            used_and_free = counted()
+            if used_and_free is not None:
+                found["heap_used_bytes"], found["heap_free_bytes"] = used_and_free
 
         return read_heap
 
@@ -262,8 +262,8 @@ class _ThreadTimes:
             self._known.add(thread)
             with contextlib.suppress(OSError):
                 file = self._open_stat(thread)
-                said = os.pread(file, 512, 0)
-                if said[said.index(b"(") + 1 :].startswith(EXECUTOR_THREAD_PREFIX):
+                text = os.pread(file, 512, 0)
+                if text[text.index(b"(") + 1 :].startswith(EXECUTOR_THREAD_PREFIX):
                     self._executors[file] = 0
                 elif file != self._main:
                     self._files.remove(file)
@@ -275,9 +275,9 @@ class _ThreadTimes:
         return file
 
 
-def _processor_ticks(said: bytes) -> int:
+def _processor_ticks(text: bytes) -> int:
     """The fields utime and stime of proc(5). A thread's name, in parentheses, may contain any characters."""
-    return sum(int(n) for n in said[said.rindex(b")") :].split()[12:14])
+    return sum(int(n) for n in text[text.rindex(b")") :].split()[12:14])
 
 
 def _busy_share(spent: list[int]) -> float:
@@ -288,10 +288,10 @@ def _busy_share(spent: list[int]) -> float:
 
 
 def _parse_io(found: dict[str, Value], data: bytes) -> None:
-    said = dict(line.split(b": ") for line in data.splitlines())
-    found["read_bytes"] = float(said[b"read_bytes"])
-    found["write_bytes"] = float(said[b"write_bytes"])
-    found["read_call_bytes"] = float(said[b"rchar"])
+    fields = dict(line.split(b": ") for line in data.splitlines())
+    found["read_bytes"] = float(fields[b"read_bytes"])
+    found["write_bytes"] = float(fields[b"write_bytes"])
+    found["read_call_bytes"] = float(fields[b"rchar"])
 
 
 def _parse_meminfo(found: dict[str, Value], data: bytes) -> None:
@@ -336,12 +336,12 @@ class HeapReader:
         begun = self._clock()
         if begun < self._due:
             return None
-        told = self._count()
+        counts = self._count()
         self._due = begun + (self._clock() - begun) / MAX_COUNTING_SHARE
-        if not told.uordblks:
+        if not counts.uordblks:
             return None
         # The end of the heap is returned to the system.
-        return float(told.uordblks), float(max(told.fordblks - told.keepcost, 0))
+        return float(counts.uordblks), float(max(counts.fordblks - counts.keepcost, 0))
 
 
 def open_heap_reader() -> HeapReader | None:

@@ -228,7 +228,7 @@ class _HloProgram:
         parts = {n for i in self.instructions.values() if i.opcode not in _CONTROL_OPCODES for n in i.called}
         inner = {i for number in parts for i in self.computations.get(number, ())}
         alike: dict[tuple[str, ...], set[str]] = {}
-        told: dict[str, tuple[Instruction, str, tuple[str, ...]]] = {}
+        kernels: dict[str, tuple[Instruction, str, tuple[str, ...]]] = {}
         for number, one in self.instructions.items():
             main = self._main(one)
             kind = _op_type(main, alone) if number not in inner else None
@@ -237,17 +237,17 @@ class _HloProgram:
             shapes = self._operands(main)
             key = (kind, shapes, str(one.shape), *sorted(i.opcode for i in self._inner_instructions(one)))
             alike.setdefault(key, set()).add(clean_scope(main.scope))
-            told[comparable_name(one.name)] = main, shapes, key
+            kernels[comparable_name(one.name)] = main, shapes, key
         found = {}
-        for name, (main, shapes, key) in told.items():
+        for name, (main, shapes, key) in kernels.items():
             scope = _common_scope(alike[key])  # XLA writes one kernel for equal instructions
             text = f"{scope}:{key[0]}" if scope else f"{key[0]}:{key[0]}"
             found[name] = ProgramOp(text + (f"#shape=({shapes})#" if shapes else ""), self.frames.users(main.frame))
         # Library kernels in a command buffer name no instruction. If all of them are equal, no name is needed.
         called = {
-            text: main for text, (main, _, _) in told.items() if main.opcode == "custom-call" and _product_type(main)
+            text: main for text, (main, _, _) in kernels.items() if main.opcode == "custom-call" and _product_type(main)
         }
-        kinds = {told[name][1:2] + told[name][2][:1] for name in called}
+        kinds = {kernels[name][1:2] + kernels[name][2][:1] for name in called}
         if len(kinds) == 1:
             scope = _common_scope({clean_scope(main.scope) for main in called.values()})
             kind, shapes = kinds.pop()[::-1]
@@ -273,8 +273,8 @@ class _HloProgram:
     def _operands(self, one: Instruction) -> str:
         """Return the inputs of a product in TensorFlow's order, a convolution's filter with its channels last."""
         kind = _product_type(one)
-        given = [self.instructions[i].shape for i in one.operands[:2] if i in self.instructions]
-        shapes = [g for g in given if g is not None]
+        operand_shapes = [self.instructions[i].shape for i in one.operands[:2] if i in self.instructions]
+        shapes = [g for g in operand_shapes if g is not None]
         if kind is None or len(shapes) < 2 or kind == "CudnnRNN":
             return ""
         if kind in ("Conv2D", "Conv2DBackpropInput"):

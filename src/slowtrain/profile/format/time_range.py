@@ -42,8 +42,8 @@ class KeptCount:
     kept: int = 0
     of: int = 0
 
-    def count(self, kept: bool | int, of: int = 1) -> None:
-        self.kept += int(kept)
+    def count(self, is_kept: bool | int, of: int = 1) -> None:
+        self.kept += int(is_kept)
         self.of += of
 
     def __str__(self) -> str:
@@ -135,10 +135,10 @@ def _cut_plane(
     remaining = iter(plane.lines)
     for at, tag, value, stop in _fields_with_positions(file, *span):
         if tag == xplane.PLANE_LINES:
-            kept = _cut_line(file, next(remaining), (value, stop), range_ps, used, found)
-            found.lines.count(bool(kept))
-            if kept:
-                lines[at] = kept
+            cut_line = _cut_line(file, next(remaining), (value, stop), range_ps, used, found)
+            found.lines.count(bool(cut_line))
+            if cut_line:
+                lines[at] = cut_line
         elif tag == xplane.PLANE_STATS:
             _collect_stat_names(file, value, stop, used)
     _collect_metadata(file, span, used)

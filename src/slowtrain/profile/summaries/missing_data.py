@@ -57,13 +57,15 @@ def _profiler_notes(space: xplane.Space, devices: Sequence[ProfiledDevice]) -> I
 
 def unseen_gpu_reason(space: xplane.Space) -> str:
     """Return why a profile has no events of a GPU that was used; empty if no GPU was used."""
-    said = {text for p in space.planes for text in (*p.stat_names.values(), *p.event_names.values())}
+    names = {text for p in space.planes for text in (*p.stat_names.values(), *p.event_names.values())}
     forbidden, absent = (
         any(text in e for e in space.errors)
         for text in (framework_names.CUPTI_NOT_PERMITTED, framework_names.CUPTI_NOT_FOUND)
     )
     silent = any(p.name.startswith(framework_names.GPU_PLANE) for p in space.planes)
-    used = silent or any(framework_names.DEVICE_ALLOCATOR.fullmatch(text) or _GPU_CALL.fullmatch(text) for text in said)
+    used = silent or any(
+        framework_names.DEVICE_ALLOCATOR.fullmatch(text) or _GPU_CALL.fullmatch(text) for text in names
+    )
     if not (forbidden or absent or used):
         return ""
     why = (

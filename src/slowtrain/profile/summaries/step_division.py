@@ -241,9 +241,9 @@ def input_wait_ms(calls: Floats, steady: Bools, wait_ms: float, busy_ms: float =
 def _host_shares(window: WindowDivision, measured: Sequence[str]) -> dict[str, float]:
     """Return the share of each reason in the host's part of calls, without the reasons measured in the steps."""
     left_out = (*WINDOW_ONLY_REASONS, *measured)
-    kept = {reason: ms for reason, ms in window.call_idle.items() if reason not in left_out}
-    total = sum(kept.values())
-    return {reason: ms / total for reason, ms in kept.items()} if total > 0 else {"dispatch": 1.0}
+    ms_by_reason = {reason: ms for reason, ms in window.call_idle.items() if reason not in left_out}
+    total = sum(ms_by_reason.values())
+    return {reason: ms / total for reason, ms in ms_by_reason.items()} if total > 0 else {"dispatch": 1.0}
 
 
 @dataclass(frozen=True)

@@ -55,14 +55,14 @@ class AsyncSteps:
             return dict(columns)
         length = self.steps.ms
         at_work = np.minimum(np.where(mine, self.device_ms, busy_ms or 0.0), length)
-        told = mine | (busy_ms is not None)
+        is_limited = mine | (busy_ms is not None)
         of_host = dict(columns)
         computing = of_host.pop(Category.DEVICE, np.zeros(len(length)))
         host = sum(of_host.values(), np.zeros(len(length)))
         left = np.divide(length - at_work, host, out=np.zeros_like(host), where=host > 0)
-        found = {k: np.where(told, c * np.minimum(left, 1.0), c) for k, c in of_host.items()}
+        found = {k: np.where(is_limited, c * np.minimum(left, 1.0), c) for k, c in of_host.items()}
         rest = length - sum(found.values(), np.zeros(len(length)))
-        found[Category.DEVICE] = np.where(told, np.maximum(rest, 0.0), computing)
+        found[Category.DEVICE] = np.where(is_limited, np.maximum(rest, 0.0), computing)
         return found
 
 

@@ -62,8 +62,8 @@ class GrowingContainer:
         least = "at least " if self.at_least else ""
         each = f" of {least}{format_bytes(self.element_bytes)}" if self.element_bytes else ""
         if self.array:
-            told, name = (unit.steps, unit.name) if unit.place is not None else (1.0, "step")
-            grows = f"grows by {format_bytes(told * self.per_step)} per {name}"
+            steps, name = (unit.steps, unit.name) if unit.place is not None else (1.0, "step")
+            grows = f"grows by {format_bytes(steps * self.per_step)} per {name}"
             return f"`{self.path}` ({self.kind}) has {format_bytes(self.length)} and {grows}"
         what = self.element if self.element not in ("", "NoneType") else "element"
         return f"`{self.path}` holds {self.length:,} × {what}{each} and grows by {unit.pace(self.per_step)}"

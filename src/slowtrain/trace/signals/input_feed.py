@@ -207,8 +207,8 @@ def find_nested_datasets(trace: Trace, *, of_files: bool) -> NestedDatasets | No
     deep, pipe = trace.kernels, waited_pipeline(trace)
     if deep is None or pipe is None:
         return None
-    made = {op: count for op, (_, count) in deep.by_input.items() if DATASET_OP.search(op)}
-    count = max(made.values(), default=0.0)
+    counts = {op: count for op, (_, count) in deep.by_input.items() if DATASET_OP.search(op)}
+    count = max(counts.values(), default=0.0)
     written = [w.place for w in pipe.written if w.family in NESTING_FAMILIES and w.place is not None]
     # TensorFlow itself iterates a data set of files.
     written = written or [w.place for w in pipe.written if w.op.startswith(FILE_DATASET_OPS) and w.place is not None]
@@ -216,7 +216,7 @@ def find_nested_datasets(trace: Trace, *, of_files: bool) -> NestedDatasets | No
     if not written or not slow or count < MIN_NESTED_PER_BATCH:
         return None
     reads = any(
-        op.startswith(FILE_DATASET_OPS) and times >= MIN_FILE_DATASET_SHARE * count for op, times in made.items()
+        op.startswith(FILE_DATASET_OPS) and times >= MIN_FILE_DATASET_SHARE * count for op, times in counts.items()
     )
     return NestedDatasets(pipe, slow[0], written[-1], count) if reads is of_files else None
 
@@ -273,10 +273,10 @@ def merge_producer_lines(several: list[Producer]) -> list[Line]:
 
 def data_passes(pipe: Pipeline) -> int:
     """Return passes over the data: iterators, or passes of a ``repeat`` of something of known length."""
-    given = next((n.elements * pipe.batches for n in pipe.nodes if repeats_input(n.name)), 0.0)
+    elements = next((n.elements * pipe.batches for n in pipe.nodes if repeats_input(n.name)), 0.0)
     again = next((pipe.written[w.inputs[0]] for w in pipe.written if w.family == "Repeat" and w.inputs), None)
     length = int((again.detail.get("cardinality") if again is not None else 0) or 0)
-    return max(int(given / length), pipe.epochs) if length > 0 else pipe.epochs
+    return max(int(elements / length), pipe.epochs) if length > 0 else pipe.epochs
 
 
 def epoch_result_bytes(pipe: Pipeline, node: Node) -> float | None:

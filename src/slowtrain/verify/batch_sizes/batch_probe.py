@@ -133,11 +133,11 @@ class BatchProbes:
         if not records:
             raise InputError(f"{self.bench.script.target} requested no memory from TensorFlow's allocators")
         name = next((n for n in records if _is_gpu_allocator(n)), max(records))
-        facts, told = trace.fact("variables"), trace.fact("allocator") or {}
-        limit = told.get("limit_bytes")
+        facts, allocator = trace.fact("variables"), trace.fact("allocator") or {}
+        limit = allocator.get("limit_bytes")
         found = RecordedProbe(
             taken, name, records[name], dict(facts) if isinstance(facts, dict) else {}, probe.wall_s,
-            limit_bytes=limit, card_bytes=int(limit / told["share"]) if limit else None,
+            limit_bytes=limit, card_bytes=int(limit / allocator["share"]) if limit else None,
         )  # fmt: skip
         self.recorded.append(found)
         return found

@@ -136,8 +136,8 @@ def find_card(trace: Trace) -> GpuCard | None:
     if isinstance(major, int):
         return GpuCard(vendor, (major, minor if isinstance(minor, int) else 0))
     gpus = trace.fact("machine", "gpu", "devices", default=()) or ()
-    said = {str(g.get("compute_capability") or "") for g in gpus}  # from NVML, so NVIDIA
-    parts = said.pop().split(".") if len(said) == 1 else []
+    capabilities = {str(g.get("compute_capability") or "") for g in gpus}  # from NVML, so NVIDIA
+    parts = capabilities.pop().split(".") if len(capabilities) == 1 else []
     return (
         GpuCard("nvidia", (int(parts[0]), int(parts[1]))) if len(parts) == 2 and all(map(str.isdigit, parts)) else None
     )

@@ -45,8 +45,8 @@ def graph_step_ms(trace: Trace, ops: float, computing_ms: float, around_ms: floa
 
 def core_pace(trace: Trace) -> float:
     """Return a core's speed at the start of the run, relative to the machine of the constants above; 1 if unknown."""
-    told = trace.fact("launch", "pace", default=None)
-    return min(max(float(told), MIN_CORE_PACE), MAX_CORE_PACE) if isinstance(told, (int, float)) and told > 0 else 1.0
+    pace = trace.fact("launch", "pace", default=None)
+    return min(max(float(pace), MIN_CORE_PACE), MAX_CORE_PACE) if isinstance(pace, (int, float)) and pace > 0 else 1.0
 
 
 def kernel_ms(kernels: Kernels) -> float:

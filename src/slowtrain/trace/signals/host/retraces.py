@@ -199,8 +199,8 @@ def is_xla_compiled(trace: Trace, event: Event) -> bool:
     loops = [e for e in trace.events_of("loop") if e.start_ms <= event.start_ms <= e.end_ms]
     if loops:
         return any(e.data.get("jit_compile") is True for e in loops)
-    made = deciding_compile_call(trace, event)
-    return made is not None and made.data.get("jit_compile") is True
+    compile_call = deciding_compile_call(trace, event)
+    return compile_call is not None and compile_call.data.get("jit_compile") is True
 
 
 def deciding_compile_call(trace: Trace, event: Event) -> Event | None:

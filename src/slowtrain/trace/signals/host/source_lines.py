@@ -125,9 +125,9 @@ def _parse_source(text: str) -> ast.Module | None:
 
 def source_tree(trace: Trace, file: str) -> ast.Module | None:
     """Return the syntax tree of a user's file; None if it is missing or does not parse."""
-    given = trace.fact("source", file) or trace.fact("sources", file)  # from a drawn trace, or from the recording
-    if isinstance(given, str):
-        return _parse_source(given)
+    text = trace.fact("source", file) or trace.fact("sources", file)  # from a drawn trace, or from the recording
+    if isinstance(text, str):
+        return _parse_source(text)
     try:
         return _parse_source(Path(trace.root, file).read_text(encoding="utf-8", errors="replace"))
     except OSError:

@@ -144,10 +144,10 @@ def _long_pauses(trace: Trace, limit: Floats) -> list[Stall]:
     chosen = np.flatnonzero(steady & (gap > limit[:-1]))
     found = [Stall(int(i), float(steps.end_ms[i]), float(steps.start_ms[i + 1]), float(gap[i]), False) for i in chosen]
     start, end = (np.array([getattr(s, at) for s in found]) for at in ("start_ms", "end_ms"))
-    apart = starts_in_windows(trace, Spans(start)) | (
+    is_expected = starts_in_windows(trace, Spans(start)) | (
         intervals.covered_length(step_disturbances.stopped_times(trace.events), start, end) > 0
     )
-    return [s for s, not_its_own in zip(found, apart, strict=True) if not not_its_own]
+    return [s for s, not_its_own in zip(found, is_expected, strict=True) if not not_its_own]
 
 
 class _StallFacts:
@@ -279,14 +279,14 @@ def _stall_period(numbers: Floats) -> float | None:
     Distances must be about multiples of it, and at least half of the expected stalls must have occurred. A period
     below two steps does not count, because any distance is a multiple of it.
     """
-    apart = np.diff(np.sort(numbers))
-    apart = apart[apart > 0]
-    if len(apart) < 2:
+    distances = np.diff(np.sort(numbers))
+    distances = distances[distances > 0]
+    if len(distances) < 2:
         return None
-    period = float(median_value(apart))
-    times = np.maximum(np.round(apart / period), 1.0)
-    regular = np.abs(apart - times * period) <= MAX_PERIOD_DEVIATION * period
-    there = len(apart) >= MIN_REGULAR_SHARE * times.sum()
+    period = float(median_value(distances))
+    times = np.maximum(np.round(distances / period), 1.0)
+    regular = np.abs(distances - times * period) <= MAX_PERIOD_DEVIATION * period
+    there = len(distances) >= MIN_REGULAR_SHARE * times.sum()
     return period if period >= 2 and there and float(regular.mean()) >= 0.8 else None
 
 
@@ -349,9 +349,9 @@ def _means_in_and_outside(
     """Return the mean of a machine figure in the stalls and outside; None if either has no reading."""
     if column is None:
         return None
-    at, told = trace.samples["time_ms"], np.isfinite(column)
+    at, is_finite = trace.samples["time_ms"], np.isfinite(column)
     # A sample covers the time since the previous one, so that one just after a stall belongs to it.
     i = np.searchsorted(starts, at, side="right") - 1
     inside = (i >= 0) & (at <= ends[i] + 250.0)
-    both = [column[told & side] for side in (inside, ~inside)]
+    both = [column[is_finite & side] for side in (inside, ~inside)]
     return (float(both[0].mean()), float(both[1].mean())) if len(both[0]) and len(both[1]) else None
