@@ -27,7 +27,7 @@ MIN_INPUT_LIMIT_SHARE = 0.02  # of a step: a shorter wait does not show that inp
 # wait for no batch, steps that shared their cores with their input had 0.57 to 1.99 and 0.32 to 0.91; the next one had
 # 0.37 and 0.
 MIN_CROWDING_SHARE = 0.3
-# What lies between two calls, and the share of a long step that disappears with it
+# The time between two calls, and the share of a long step that disappears with it
 # (:func:`slowtrain.trace.signals.device.op_work.cold_cache_ms`).
 BETWEEN_CALLS_SHARES = {
     **dict.fromkeys((Category.PYTHON, Category.CONVERT, Category.FEED), PYTHON_COLD_SHARE),
@@ -40,7 +40,9 @@ MAX_CALLS_LEFT_SHARE = 0.5
 # its place in the executors' queues and its cache misses. The gain exceeds what any step shows, because no step runs
 # undisturbed: the duration of the quietest tenth of steps, times 0.51 to 0.97 in clinic/'s thirteen pairs.
 QUIET_STEP_FACTOR = 0.7
-MAX_INPUT_LEFT_SHARE = 0.3  # of making input: such a small rest cannot be told from the step's own processor time
+MAX_INPUT_LEFT_SHARE = (
+    0.3  # of making input: such a small rest cannot be distinguished from the step's own processor time
+)
 MIN_QUIET_SHARE = 0.4  # a 10th percentile far below the mean shows that steps differ, not that they are disturbed
 MAX_SAVED_SHARE = 0.996  # of a step or a run: the most that a replay removes
 

@@ -23,7 +23,7 @@ from slowtrain.trace.signals.device import step_bound
 from slowtrain.trace.signals.host import host_work
 
 MIN_BETWEEN_STEPS_SHARE = 0.5
-MIN_TOLD_PHASE_SHARE: Mapping[str, float] = {Phase.EPOCH: 0.1}  # of the run: nobody expects the time between epochs
+MIN_REPORTED_PHASE_SHARE: Mapping[str, float] = {Phase.EPOCH: 0.1}  # of the run: nobody expects the time between epochs
 OUTSIDE_PHASES: Mapping[str, str] = {
     Phase.PREPARATION: "the script's own code outside training",
     Phase.EPOCH: "between epochs",
@@ -124,7 +124,7 @@ def _headline_by_kind(trace: Trace, findings: Findings, kind: VerdictKind) -> st
         parts = [
             p
             for p in trace.run.parts
-            if p.share >= MIN_TOLD_PHASE_SHARE.get(p.name, MIN_BETWEEN_STEPS_SHARE) and p.name in OUTSIDE_PHASES
+            if p.share >= MIN_REPORTED_PHASE_SHARE.get(p.name, MIN_BETWEEN_STEPS_SHARE) and p.name in OUTSIDE_PHASES
         ]
         most = max(parts, key=lambda p: p.share, default=None)
         also = (

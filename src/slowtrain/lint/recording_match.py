@@ -65,9 +65,9 @@ def _finding_runtime(
 
 
 def _share_lines(one: str, other: str) -> bool:
-    """Whether what was measured for one cause may be what the text shows of the other.
+    """Whether a measurement of one cause may belong to a finding of the other.
 
-    A kept tensor takes memory where it was computed, which no text tells.
+    For example, memory of a kept tensor is measured where it was computed, and the text shows where it is kept.
     """
     return one == other or "" != class_of(one).lines_shared_as == class_of(other).lines_shared_as
 
@@ -87,7 +87,7 @@ def _confirmed_cost(diagnosis: Diagnosis, checkup: Checkup) -> RuntimeState:
 
 
 def _at_measured_line(finding: LintFinding, diagnosis: Diagnosis, reached: _ReachedLines) -> bool:
-    """Whether one of the measured lines lies in the statement of the finding."""
+    """Whether the statement of the finding contains one of the measured lines."""
     for place in diagnosis.evidence.where:
         if reached.is_same_file(place.file, finding.file):
             first, last = reached.statement_lines(finding)

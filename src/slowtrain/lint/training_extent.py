@@ -125,9 +125,9 @@ def _loops_of_generator(event: Event) -> list[Loop]:
 
 
 def _is_once_per_episode(source: Source, spot: Spot) -> bool:
-    """Whether a ``while`` loop beside the finding's lines, in each turn of their loop, calls models in each of its own.
+    """Whether the finding's loop also contains a ``while`` loop that calls models, as for the steps of an episode.
 
-    An episode's many steps take the time, not what is done once after them.
+    The many steps of an episode take the time, not the statement that runs once after them.
     """
     lines = range(spot.start[0], spot.end[0] + 1)
     events = [e for e in interpreter.file_events(source) if e.loops and e.on is not None]

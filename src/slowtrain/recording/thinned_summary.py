@@ -82,7 +82,7 @@ def _duration_bucket(ns: Ints) -> NDArray[np.int64]:
 
 @dataclass(frozen=True)
 class TurnSummary:
-    """The turns of one name, and the longest one of which no spans were kept (``unkept_ns``)."""
+    """The turns of one name. ``unkept_ns``: the longest turn without kept spans."""
 
     spread: Durations
     unkept_ns: int

@@ -35,7 +35,7 @@ from slowtrain.recording.store import (
 
 DEFAULT_MAX_BYTES = 200_000_000  # maximum size of a recording, unless the user gives another one
 MIN_MAX_BYTES = 16_000_000  # room for SQLite's log, a report, and enough data to diagnose
-REPORT_BYTES = 4_000_000  # for the reports and notes that are written beside the recording
+REPORT_BYTES = 4_000_000  # for the reports and notes in the recording's folder
 FULL_SHARE = 0.8  # share of the room at which thinning begins
 HURRY_SHARE = 0.92  # share of the room at which it hurries
 # Of the maximum size, for each span kept whole: a million spans are read in seconds, and are plenty.

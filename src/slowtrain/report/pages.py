@@ -55,7 +55,7 @@ def checkup_page(checkup: Checkup, pages: Mapping[str, str]) -> str:
 
 
 def proof_page(found: Proof, *, written: bool) -> str:
-    """What was tried: the answer, the attempts, before beside after, and the patch."""
+    """The page of a proof: the answer, the attempts, the checkups before and after, and the patch."""
     from slowtrain.report import proof
 
     largest = max((a.verdict.speedup for a in found.attempts if a.verdict is not None), default=1.0)

@@ -264,13 +264,11 @@ def speedup_text(speedup: float, low: float, high: float, most: float = math.inf
     """A speed-up with its range, all three with the same decimals. Values from ``most`` on read "over ``most``"."""
     smallest = min((v for v in (speedup, low, high) if math.isfinite(v)), default=1.0)
     digits = 2 if smallest < 1.5 else 1 if smallest < 10 else 0
-    numbers = [
-        ("unknown" if not math.isfinite(v) else f"over {most:g}x" if v >= most else f"{v:.{digits}f}x")
+    mean, least, greatest = (
+        "unknown" if not math.isfinite(v) else f"over {most:g}x" if v >= most else f"{v:.{digits}f}x"
         for v in (speedup, low, high)
-    ]
-    return (
-        f"{numbers[0]} ({numbers[1]} to {numbers[2]})" if math.isfinite(low + high) else f"{numbers[0]} (range unknown)"
     )
+    return f"{mean} ({least} to {greatest})" if math.isfinite(low + high) else f"{mean} (range unknown)"
 
 
 def predicted_text(saving: Saving) -> str:

@@ -147,7 +147,7 @@ def child_environment() -> dict[str, str]:
 
 
 def diagnosis_report(diagnoses: Sequence[Diagnosis], at_ms: float) -> DiagnosisReport:
-    """What the view tells of the diagnoses. ``at_ms``: length of the recording when the diagnosis began."""
+    """What the view shows of the diagnoses. ``at_ms``: length of the recording when the diagnosis began."""
     from slowtrain.causes import class_of
 
     alerts, found = [], []

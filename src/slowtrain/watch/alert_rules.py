@@ -285,7 +285,7 @@ class AlertBook:
             self._over.append(replace(self._standing.pop(name), over_ms=self._seen_ms[name]))
         del self._over[:-MAX_ALERTS]
         self._signs.update(report.signs if report is not None else ())
-        # What a cause says in full need not be said by its cheap sign too.
+        # If a cause is reported in full, its cheap sign is not reported too.
         hidden = {rule for cause, rule in self._signs if cause in self._standing}
         shown = [a for a in self._standing.values() if a.id not in hidden]
         return (*sorted(shown, key=lambda a: (not a.urgent, -a.at_ms)), *reversed(self._over))

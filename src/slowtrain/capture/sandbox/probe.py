@@ -28,7 +28,7 @@ from slowtrain.capture.windows.allocation_requests import AllocationRequests
 
 PLAN_VARIABLE = "SLOWTRAIN_PROBE"
 COMMAND = "from slowtrain.capture.sandbox import probe; probe.main()"
-# Prepended to the command of a process that multiprocessing starts anew.
+# Prepended to the command of each new process that multiprocessing starts.
 CHILD = "from slowtrain.capture.sandbox import probe; probe.child({file!r}); "
 STOP_CHECK_S = 0.1
 MAX_NAMED_FILES = 100
@@ -67,7 +67,7 @@ def begin_probe(recorder: Recorder, progress: Progress) -> None:
 
 
 def child(file: str) -> None:
-    """Prepares a process that the probe started anew: same texts, same scratch folder; nothing is recorded."""
+    """Prepares a process that the probe started: same texts, same scratch folder; nothing is recorded."""
     _install_sandbox(json.loads(Path(file).read_text(encoding="utf-8")), file, [])
 
 

@@ -78,7 +78,7 @@ def run_as_main(target: str, arguments: Sequence[str], as_module: bool, texts: M
 
 
 def _patch_runpy(texts: Mapping[str, str]) -> None:
-    """Patches ``runpy``, which runs the main program again in a process that ``multiprocessing`` starts anew."""
+    """Patches ``runpy``, which runs the main program again in each new process that ``multiprocessing`` starts."""
     original = runpy._get_code_from_file  # type: ignore[attr-defined]
 
     def code_from_file(*arguments: Any) -> Any:

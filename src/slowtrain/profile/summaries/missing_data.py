@@ -134,7 +134,7 @@ def _graph_run_count(device: ProfiledDevice) -> int:
 
 
 def _unseen_launches(whole: Timeline, host: str) -> Floats:
-    """Return when graphs were launched of which no device shows any kernel."""
+    """Return when graphs were launched that have no kernel on any device."""
     seen = [d.activities.correlation for d in whole.devices if d.host == host]
     found = [_graph_launches(t) for t in whole.threads if t.host == host]
     if not found:

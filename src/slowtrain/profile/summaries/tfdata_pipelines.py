@@ -82,9 +82,9 @@ def _group_equal_iterators(groups: Iterable[dict[str, StageActivity]]) -> Iterab
 
 
 def _join_iterators(groups: Sequence[dict[str, StageActivity]]) -> dict[str, StageActivity]:
-    """Return the stages of equal iterators, and those of which only inputs were recorded.
+    """Return the stages of equal iterators, with the stages that have recorded inputs and no span.
 
-    None of the latter's spans ended in the window.
+    A stage has no span if none of its spans ended in the window.
     """
     found = groups[0]
     for group in groups[1:]:

@@ -110,7 +110,7 @@ def _is_on_jax(recording: Recording) -> bool:
 
 
 def device_step_ms(started: Floats, done_ms: float) -> float:
-    """Return the device's time per step, for steps started at these moments of which the last ended at ``done_ms``."""
+    """Return the device's time per step. The steps started at these moments; the last one ended at ``done_ms``."""
     return float(((done_ms - started) / np.arange(len(started), 0, -1)).min())
 
 

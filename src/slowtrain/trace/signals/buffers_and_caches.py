@@ -1,4 +1,4 @@
-"""Shuffle buffers, for whose filling epochs wait; caches of data sets: unused ones, and ones that keep too little."""
+"""Shuffle buffers that epochs wait for, and caches of data sets that are unused or keep too little."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class ShuffleFill:
 
 
 def find_shuffle_fill(trace: Trace) -> ShuffleFill | None:
-    """Return the user's shuffle buffer for whose filling the epochs wait, or None."""
+    """Return the user's shuffle buffer that epochs wait for while it fills, or None."""
     pipe = trace.pipeline
     if pipe is None:
         return None
@@ -246,7 +246,7 @@ def _cache_after_most_work(pipe: Pipeline) -> Node | None:
 
 
 def _unfilled_cache(trace: Trace) -> UnreadCache | None:
-    """Return a cache after most of the work, of which no pass reaches the end."""
+    """Return a cache that comes after most of the work and that no pass reads to the end."""
     pipe = trace.pipeline
     cache = _cache_after_most_work(pipe) if pipe is not None else None
     if pipe is None or cache is None or cache.written is None:

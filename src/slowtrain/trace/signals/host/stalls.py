@@ -138,7 +138,7 @@ def _long_pauses(trace: Trace, limit: Floats) -> list[Stall]:
     if steps.source in ("fit", "fit()"):
         return []
     gap = steps.start_ms[1:] - steps.end_ms[:-1]
-    # A pause may end a stretch of steps, of which the last one is an edge.
+    # A pause may end a stretch of steps, and the last step of a stretch is an edge.
     usual = (steps.steady if steps.edge is None else steps.steady | steps.edge) & ~steps.windowed
     steady = usual[:-1] & usual[1:]
     chosen = np.flatnonzero(steady & (gap > limit[:-1]))
@@ -305,7 +305,7 @@ def _machine_text(trace: Trace, starts: Floats, ends: Floats) -> str:
 
 
 def machine_cores(trace: Trace) -> float:
-    """Return the processors of the machine, of which this process may have a part."""
+    """Return the processors of the machine. This process may be allowed fewer."""
     return float(trace.fact("machine", "cpu", "logical_cores", default=0) or trace.cores)
 
 
