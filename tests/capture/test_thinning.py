@@ -67,7 +67,7 @@ def test_where_the_process_was_stopped_all_is_kept(tmp_path: Path, stopped: bool
     thinning = recorder._thinning
     assert thinning is not None
     assert thinning.level
-    late = [s for s in thinning._kept if s.always and s.index >= WARM_UP_STRETCHES]
+    late = [s for s in thinning._stretches if s.always and s.index >= WARM_UP_STRETCHES]
     recorder.close()
     assert len(late) == (2 if stopped else 0)  # and the one before, in which it may have begun
 

@@ -164,7 +164,7 @@ class _ReachedLines:
         for place in (*places, trace.steps.place):
             if place is not None:
                 self.lines.setdefault(_recorded_path(trace, place.file), set()).add(place.line)
-        self._kept = recorded_texts(trace)
+        self._texts = recorded_texts(trace)
         self._sources: dict[str, Source | None] = {}
 
     def is_same_file(self, recorded: str, found: str) -> bool:
@@ -192,7 +192,7 @@ class _ReachedLines:
         if inside not in source.tree.body:
             return False  # methods and nested functions can be called under other names
         name = inside.name
-        every = {**self._kept, os.path.realpath(finding.file): source.text}
+        every = {**self._texts, os.path.realpath(finding.file): source.text}
         return sum(len(re.findall(rf"\b{re.escape(name)}\b", text)) for text in every.values()) == 1
 
     def statement_lines(self, finding: LintFinding) -> tuple[int, int]:
@@ -206,6 +206,6 @@ class _ReachedLines:
 
     def _file_source(self, file: str) -> Source | None:
         if file not in self._sources:
-            recorded = self._kept.get(os.path.realpath(file))
+            recorded = self._texts.get(os.path.realpath(file))
             self._sources[file] = parse_source(file, recorded) if recorded is not None else read_source(file)
         return self._sources[file]

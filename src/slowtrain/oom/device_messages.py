@@ -103,7 +103,7 @@ def read_dump_line(builder: DumpBuilder, text: bytes) -> None:
             builder.request = replace(builder.request, bytes=parse_size(wanted[1], wanted[2]))
         builder.in_last_bin = LAST_BIN in text
     elif builder.in_last_bin and (piece := PIECE.match(text)):
-        builder.largest_told_bytes = max(builder.largest_told_bytes or 0, parse_size(piece[1], piece[2]) or 0)
+        builder.largest_stated_bytes = max(builder.largest_stated_bytes or 0, parse_size(piece[1], piece[2]) or 0)
     elif summed := SUMMED_CHUNKS.match(text):
         each = parse_size(summed[2])
         if each and len(builder.sums) < MAX_SUMS:
@@ -202,8 +202,8 @@ def read_allocator_summary(builder: DumpBuilder, text: bytes) -> bool:
     if found is None:
         return False
     _, free, largest, growth, pool = (parse_size(found[i], found[i + 1] or b"") for i in range(1, 11, 2))
-    builder.told_free_bytes, builder.usable_bytes = free, largest
-    builder.growth_bytes, builder.told_pool_bytes = growth, pool
+    builder.stated_free_bytes, builder.usable_bytes = free, largest
+    builder.growth_bytes, builder.stated_pool_bytes = growth, pool
     return True
 
 
@@ -270,7 +270,7 @@ def read_tpu_error(line: bytes, builder: DumpBuilder) -> bool:
         free, reservable = _FREE.search(line), _RESERVABLE.search(line)
         builder.allocator = "TPU hbm"
         builder.ask(parse_size(reserve[1], reserve[2]))
-        builder.told_free_bytes = parse_size(free[1], free[2]) if free else None
+        builder.stated_free_bytes = parse_size(free[1], free[2]) if free else None
         builder.usable_bytes = parse_size(reservable[1], reservable[2]) if reservable else None
         return True
     if cores := _CORES.search(line):

@@ -97,10 +97,10 @@ class DumpBuilder:
     limit_bytes: int | None = None
     growth_bytes: int | None = None
     driver_free_bytes: int | None = None
-    told_free_bytes: int | None = None  # from the summary line, with three digits
-    told_pool_bytes: int | None = None
+    stated_free_bytes: int | None = None  # from the summary line, with three digits
+    stated_pool_bytes: int | None = None
     in_last_bin: bool = False  # the pieces that follow are all free pieces of large size
-    largest_told_bytes: int | None = None  # the largest of those
+    largest_stated_bytes: int | None = None  # the largest of those
     usable_bytes: int | None = None  # the largest free piece that this request could use
     map: bytes = b""  # each letter is a hundredth of the pool; _ means that nothing is in use
     listed: bool = False  # the log lists chunks or buffers for this dump
@@ -162,11 +162,11 @@ class DumpBuilder:
         if growth is None and limit is not None and pool is not None:
             growth = max(limit - pool, 0)
             growth = 0 if growth <= ROUNDING_SHARE * limit else growth  # the limit has three digits only
-        free, largest = (self.free_bytes, self.largest_bytes) if whole else (self.told_free_bytes, self.usable_bytes)
+        free, largest = (self.free_bytes, self.largest_bytes) if whole else (self.stated_free_bytes, self.usable_bytes)
         if self.usable_bytes is not None and largest is not None and self.usable_bytes < largest * (1 - ROUNDING_SHARE):
             largest = self.usable_bytes  # the largest piece lies at the end that is reserved for other requests
         if largest is None and not whole:
-            largest = self.largest_told_bytes
+            largest = self.largest_stated_bytes
         if free is None and pool is not None and in_use is not None:
             free = max(pool - in_use, 0)
         return Dump(
@@ -186,7 +186,7 @@ class DumpBuilder:
             return self.region_bytes
         if whole:
             return self.used_bytes + self.free_bytes
-        return self.told_pool_bytes or self.bins_bytes or None
+        return self.stated_pool_bytes or self.bins_bytes or None
 
     def _holders_by_size(self, whole: bool) -> tuple[MemoryHolder, ...]:
         sizes = self.sizes if whole or not self.sums else self.sums
@@ -213,7 +213,7 @@ class LogRank:
 
     name: str
     open: dict[str, DumpBuilder] = field(default_factory=dict)
-    told: DumpBuilder | None = None  # the dump that the following lines without a prefix belong to
+    open_dump: DumpBuilder | None = None  # the dump that the following lines without a prefix belong to
     begun: bytes = b""  # the beginning of a line that the next one continues
     wrapped: list[bytes] = field(default_factory=list)  # the lines of one broken sentence
     listing: str = ""  # which list is open: stats, usage, buffers, histogram

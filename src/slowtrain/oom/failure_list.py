@@ -272,7 +272,7 @@ class OpenDumps(Failures):
     def _read_dump_part(self, rank: LogRank, thread: str, builder: DumpBuilder, text: bytes) -> None:
         """Reads the lines of a dump that are not chunks."""
         if text.startswith(b"Stats:"):
-            rank.told, rank.listing = builder, "stats"
+            rank.open_dump, rank.listing = builder, "stats"
             device_messages.read_statistic(builder, text[6:])
         elif device_messages.MAP.match(text):
             builder.map = text.strip()
@@ -287,9 +287,9 @@ class OpenDumps(Failures):
         if asked is not None:
             builder = self.begin(rank, thread, decode_name(asked[1]))
             builder.request = MemoryRequest(parse_size(asked[2]))
-            rank.told, rank.listing = builder, "driver"
+            rank.open_dump, rank.listing = builder, "driver"
         elif builder is not None and text.startswith(b"Stats:"):
-            rank.told, rank.listing = builder, "stats"
+            rank.open_dump, rank.listing = builder, "stats"
             device_messages.read_statistic(builder, text[6:])
         elif builder is not None and (row := device_messages.HISTOGRAM.match(text)):
             builder.sums[parse_size(row[1]) or 0] = min(int(row[2]), 1 << 40)
@@ -305,8 +305,8 @@ class OpenDumps(Failures):
 
     def end(self, rank: LogRank, thread: str) -> None:
         builder = rank.open.pop(thread)
-        if rank.told is builder:
-            rank.told, rank.listing = None, ""
+        if rank.open_dump is builder:
+            rank.open_dump, rank.listing = None, ""
         if thread in OPEN_LISTS:
             if rank.last is not None and rank.last in self.dumps:
                 self.dumps[rank.last] = with_list(self.dumps[rank.last], builder.dump())

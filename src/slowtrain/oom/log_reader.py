@@ -162,7 +162,7 @@ class LogReader(OpenDumps):
     # -- lines without a prefix of their own
 
     def _read_continuation(self, rank: LogRank, line: bytes) -> None:
-        builder = rank.told
+        builder = rank.open_dump
         if builder is None:
             rank.listing = ""
         elif rank.listing == "driver":
@@ -308,12 +308,12 @@ class LogReader(OpenDumps):
         if rank.last is None or rank.last not in self.dumps or found is None:
             return
         builder = DumpBuilder(decode_name(found[1]), self.lines, rank.name)
-        rank.told, rank.listing = builder, "usage"
+        rank.open_dump, rank.listing = builder, "usage"
         rank.open["usage"] = builder
 
     def _begin_buffer_list(self, rank: LogRank, listing: str) -> None:
         builder = rank.open.get("buffers") or DumpBuilder("", self.lines, rank.name)
-        rank.told, rank.listing = builder, listing
+        rank.open_dump, rank.listing = builder, listing
         rank.open["buffers"] = builder
         self.busy = 2
 
@@ -345,7 +345,7 @@ class LogReader(OpenDumps):
         if builder.allocator.startswith("TPU"):
             self._begin_buffer_list(rank, "hbm")
         elif builder.allocator == device_messages.CACHING_ALLOCATOR and builder.limit_bytes is None:
-            rank.told, rank.listing, rank.wrapped = builder, "wrapped", [line]
+            rank.open_dump, rank.listing, rank.wrapped = builder, "wrapped", [line]
 
     def _rejoin_wrapped_line(self, rank: LogRank, line: bytes) -> bool:
         """Joins PyTorch's message, which an editor or a page broke into lines; whether ``line`` is a part of it."""

@@ -45,7 +45,7 @@ class Trace:
     root: str = ""
     device: Device | None = None
     main: int = 1  # the number of the thread that trains
-    _made: dict[object, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
+    _cache: dict[object, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def compute_once(
         self, make: Callable[Concatenate[Trace, Asked], Made], *asked: Asked.args, **named: Asked.kwargs
@@ -55,9 +55,9 @@ class Trace:
         Several causes need the same result for millions of steps.
         """
         key = (make, asked, tuple(named.items()))
-        if key not in self._made:
-            self._made[key] = make(self, *asked, **named)
-        return cast("Made", self._made[key])
+        if key not in self._cache:
+            self._cache[key] = make(self, *asked, **named)
+        return cast("Made", self._cache[key])
 
     @property
     def step_ms(self) -> float:

@@ -39,7 +39,7 @@ class AlertDelivery:
         self.calls = calls
         self.command = command
         self._note = ""
-        self._told: dict[str, float] = {}
+        self._sent_at_ms: dict[str, float] = {}
 
     @property
     def note(self) -> str:
@@ -48,9 +48,9 @@ class AlertDelivery:
     def look(self, frame: Frame) -> None:
         """Delivers current alerts that were not delivered. An alert that ended and begins again is delivered again."""
         for alert in frame.alerts:
-            if alert.over_ms is not None or self._told.get(alert.id) == alert.at_ms:
+            if alert.over_ms is not None or self._sent_at_ms.get(alert.id) == alert.at_ms:
                 continue
-            self._told[alert.id] = alert.at_ms
+            self._sent_at_ms[alert.id] = alert.at_ms
             for call in self.calls:
                 try:
                     call(alert, frame)

@@ -68,7 +68,9 @@ class Recorder:
         self._events: list[tuple[int, int, str, str, Mapping[str, Any]]] = []
         self._new_names: list[tuple[int, str, str, Mapping[str, Any]]] = []
         self._unfinished: dict[tuple[int, str, str], Mapping[str, Any]] = {}
-        self._told: list[tuple[int, str, str]] = []  # the unfinished events that the file already contains
+        self._written_unfinished: list[
+            tuple[int, str, str]
+        ] = []  # the unfinished events that the file already contains
         self._facts: dict[str, Any] = {}
         self._samples: list[tuple[int, Mapping[str, Any]]] = []
         self._pipelines: list[tuple[int, int, bytes]] = []
@@ -326,8 +328,8 @@ class Recorder:
         if self.faults:
             facts["faults"] = list(self.faults)
         unfinished = list(self._unfinished)
-        if unfinished != self._told:
-            self._told = unfinished
+        if unfinished != self._written_unfinished:
+            self._written_unfinished = unfinished
             facts["unfinished"] = [[*key, self._unfinished.get(key, {})] for key in unfinished]
         store.begin()
         store.names(names)

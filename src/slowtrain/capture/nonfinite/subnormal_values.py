@@ -39,7 +39,7 @@ class ArithmeticWatch:
         self.main = threading.main_thread().ident or 0
         self._met: dict[tuple[int, int], int] = {}  # by the id of the code, because its hash covers all its contents
         self._trees: dict[str, ast.Module | None] = {}
-        self._told: dict[tuple[str, int], dict[str, Any]] = {}
+        self._facts_by_line: dict[tuple[str, int], dict[str, Any]] = {}
         recorder.at_exit.append(self.measure)
 
     def __call__(self) -> None:
@@ -73,13 +73,13 @@ class ArithmeticWatch:
 
         part = array.reshape(-1)[:: max(1, array.size // MAX_SAMPLED_NUMBERS)]
         share = count_subnormal(part, np) / part.size
-        known = self._told.get((file, line))
+        known = self._facts_by_line.get((file, line))
         if share < MIN_SUBNORMAL_SHARE or (known is not None and share <= known["share"]):
             return
-        if known is not None or len(self._told) < MAX_LINES:
+        if known is not None or len(self._facts_by_line) < MAX_LINES:
             about = {"name": text, "share": share, "size": int(array.size), "dtype": array.dtype.name}
-            self._told[file, line] = {"file": file, "line": line, **about}
-            self.recorder.fact("subnormal_arrays", list(self._told.values()))
+            self._facts_by_line[file, line] = {"file": file, "line": line, **about}
+            self.recorder.fact("subnormal_arrays", list(self._facts_by_line.values()))
 
     def _tree(self, file: str) -> ast.Module | None:
         if file not in self._trees:
@@ -93,13 +93,13 @@ class ArithmeticWatch:
     def measure(self) -> None:
         """Measures the cost in the thread that ends the recording, which is the one that trains."""
         costs: dict[tuple[str, int], float] = {}
-        for one in self._told.values():
+        for one in self._facts_by_line.values():
             kind = one["dtype"], min(one["size"], MAX_MEASURED_NUMBERS)
             if kind not in costs:
                 costs[kind] = subnormal_cost_in_numpy(*kind)
             one["cost"] = costs[kind]
-        if self._told:
-            self.recorder.fact("subnormal_arrays", list(self._told.values()))
+        if self._facts_by_line:
+            self.recorder.fact("subnormal_arrays", list(self._facts_by_line.values()))
 
 
 def arithmetic_operands(tree: ast.Module | None, line: int) -> Iterator[tuple[str, ast.expr]]:

@@ -24,7 +24,7 @@ MAX_LIBRARY_TEST_S = 30.0
 # Runs in a child process, so that side effects of loading a library stay there.
 LOAD_SCRIPT = """
 import ctypes, json, os, sys
-said = []
+libraries = []
 for name, files in json.loads(sys.argv[1]):
     row = {"name": name, "loaded": None, "error": None, "found": files}
     for which in (name, *files):
@@ -40,8 +40,8 @@ for name, files in json.loads(sys.argv[1]):
             row["loaded"] = next((m for m in maps if os.path.basename(m).startswith(stem)), name)
         row["error"] = None
         break
-    said.append(row)
-print(json.dumps(said))
+    libraries.append(row)
+print(json.dumps(libraries))
 """
 
 

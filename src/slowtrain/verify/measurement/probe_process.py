@@ -316,9 +316,9 @@ def _signals_end_probe() -> Iterator[None]:
     previous = {number: signal.signal(number, end) for number in (signal.SIGTERM, signal.SIGHUP)}
     try:
         yield
-    except _ReceivedSignal as told:
-        signal.signal(told.number, previous[signal.Signals(told.number)])
-        os.kill(os.getpid(), told.number)  # the probe has ended by now
+    except _ReceivedSignal as received:
+        signal.signal(received.number, previous[signal.Signals(received.number)])
+        os.kill(os.getpid(), received.number)  # the probe has ended by now
         raise
     finally:
         for number, handler in previous.items():
