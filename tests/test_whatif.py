@@ -130,7 +130,7 @@ def test_a_step_gains_no_more_than_its_wait_and_what_its_input_takes(
     facts = f"@fact step_cpu_ms={own} cpu_ms_per_step={used} usable_cores=2\n@producer samples ms={made} line=9 hot=11"
     trace = parse_drawing(f"{rows}\n{facts}\n@pipeline Generator ms={made} line=20 > Prefetch buffer=2")
     assert trace.pipeline is not None
-    cured = trace.pipeline.changed(replace(trace.pipeline.nodes[0], ms=made * work))
+    cured = trace.pipeline.with_nodes(replace(trace.pipeline.nodes[0], ms=made * work))
     most = 10 / (10 - wait - made) if wait + made < 10 else math.inf
     for supply in (Supply(work, work=work, lock=lock), Supply(pipeline=cured, lock=lock)):
         assert price_remedies(trace, [supply], "step").speedup <= most * (1 + 1e-9)
@@ -250,7 +250,7 @@ def test_fewer_calls_leave_the_executors_queues_to_the_step() -> None:
     each = replace(node, ms=0.01)
     whole = replace(each, name="ParallelMapV2")
     gains = [
-        price_remedies(trace, [Supply(pipeline=trace.pipeline.changed(n))], "step").after_ms for n in (each, whole)
+        price_remedies(trace, [Supply(pipeline=trace.pipeline.with_nodes(n))], "step").after_ms for n in (each, whole)
     ]
     assert gains[0] == pytest.approx(4 * 0.75, rel=0.05)
     assert gains[1] == pytest.approx(4 * 0.7, rel=0.05)

@@ -1,4 +1,4 @@
-"""What lies in a cause's folder beside its code: the page, drawn traces, examples. Nothing is imported for it.
+"""The files of a cause's folder without its code: the page, drawn traces, examples. Nothing is imported for it.
 
     causes/FAMILY/CAUSE/
       __init__.py     the class; lint.py and fix.py where it has a source side

@@ -45,9 +45,10 @@ def compare_runs(before: Trace, after: Trace, names: tuple[str, str]) -> Compari
         for c in Category
         if c in before.categories and c in after.categories
     ]
-    kept = [r for r in rows if r.before_ms > 0 or r.after_ms > 0]
+    changes = [r for r in rows if r.before_ms > 0 or r.after_ms > 0]
+    changes.sort(key=lambda r: -abs(r.difference_ms))
     return Comparison(
-        names, whole, tuple(sorted(kept, key=lambda r: -abs(r.difference_ms))), samples, _phase_changes(before, after),
+        names, whole, tuple(changes), samples, _phase_changes(before, after),
         _differing_scripts(before, after),
     )  # fmt: skip
 
@@ -60,8 +61,8 @@ def _differing_scripts(before: Trace, after: Trace) -> tuple[str, str] | None:
 
 def _script_name(trace: Trace) -> str:
     argv = [str(a) for a in trace.fact("launch", "argv", default=()) or ()][1:]
-    given = argv[1:2] if argv[:1] == ["-m"] else argv[:1]
-    return PurePath(given[0]).name if given else ""
+    script = argv[1:2] if argv[:1] == ["-m"] else argv[:1]
+    return PurePath(script[0]).name if script else ""
 
 
 def _samples_per_step(trace: Trace) -> float:

@@ -64,7 +64,7 @@ def diagnose_trace(trace: Trace, causes: Sequence[Cause[Any]] | None = None) -> 
             healthy.append(cause.id)
     general_ones = _general_diagnoses(trace, found) if causes is None else []
     ids = {one.diagnosis.cause for one in general_ones}
-    found = _ranked([*found, *general_ones])
+    found = _rank_diagnoses([*found, *general_ones])
     remedies = [remedy for one in found for remedy in one.remedies]
     scope = "step" if trace.step_ms else "run"
     together = price_remedies(trace, remedies, scope, each_at_its_end=True) if remedies else None
@@ -84,14 +84,14 @@ def _judge_cause(cause: Cause[Any], trace: Trace) -> Diagnosed | Unchecked | Non
     one = _diagnose_cause(cause, trace)
     # Too few steps prove neither that a step is slow for this reason nor the opposite. Steps with unknown contents
     # cannot prove the opposite.
-    few = not trace.enough and (one is None or one.diagnosis.saving.scope == "step")
+    few = not trace.has_enough_steps and (one is None or one.diagnosis.saving.scope == "step")
     blind = trace.is_mostly_unattributed and one is None and not trace.fact("profile")
     if Signal.STEPS in wanted and (few or blind):
         return Unchecked(cause.id, (str(Signal.STEPS),))
     return one
 
 
-def _ranked(found: Sequence[Diagnosed]) -> list[Diagnosed]:
+def _rank_diagnoses(found: Sequence[Diagnosed]) -> list[Diagnosed]:
     """The diagnoses in the order in which they are reported.
 
     The largest saving of the run comes first; of equal ones, the largest saving of its own scope. The recorded run is
@@ -139,7 +139,7 @@ def _general_diagnoses(trace: Trace, found: Sequence[Diagnosed]) -> list[Diagnos
         return []
     general_ones: list[Diagnosed] = []
     priced = [(one.diagnosis, one.remedies) for one in found]
-    are_steps_known = trace.enough and not trace.is_mostly_unattributed
+    are_steps_known = trace.has_enough_steps and not trace.is_mostly_unattributed
     for part in general_reason.unexplained_parts(trace, priced) if are_steps_known else ():
         reason = general_reason.general_reason(trace, part)
         if reason is not None and reason.cause not in {one.diagnosis.cause for one in (*found, *general_ones)}:

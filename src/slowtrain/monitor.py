@@ -117,15 +117,15 @@ class Outputs:
         wanted = (self.on_alert, self.alert_command, self.prometheus_port, self.tensorboard)
         if not any(x is not None for x in wanted):
             return lambda: None
-        told = (
+        alert_outputs = (
             frame_outputs.parse_alert_command(self.alert_command)
             if self.alert_command
             else frame_outputs.AlertDelivery()
         )
         if self.on_alert is not None:
-            told.calls = (_ignore_frame(self.on_alert),)
-        seen: list[Callable[[Frame], None]] = [told.look]
-        ends: list[Callable[[], None]] = [told.close]
+            alert_outputs.calls = (_ignore_frame(self.on_alert),)
+        seen: list[Callable[[Frame], None]] = [alert_outputs.look]
+        ends: list[Callable[[], None]] = [alert_outputs.close]
 
         def look(frame: Frame) -> None:
             for one in seen:
@@ -154,7 +154,7 @@ class Outputs:
             process.close()
             for one in ends:
                 one()
-            for fault in (*process.faults, *([told.note] if told.note else [])):
+            for fault in (*process.faults, *([alert_outputs.note] if alert_outputs.note else [])):
                 log.warning("%s", fault)
 
         return end
@@ -345,10 +345,10 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from slowtrain.capture.keras import callback_patches
 
-    made = type(
+    monitor_class = type(
         "Monitor",
         (Monitoring, callback_patches.keras_callback_class()),
         {"__doc__": Monitoring.__doc__, "__module__": "slowtrain"},
     )
-    globals()[name] = made
-    return made
+    globals()[name] = monitor_class
+    return monitor_class

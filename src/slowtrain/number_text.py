@@ -22,8 +22,8 @@ def format_speedup(speedup: float, digits: int = 2) -> str:
 
 def format_count(value: float, noun: str, digits: int = 3) -> str:
     """A number and its noun: ``1 step``, ``1,234 steps``, ``2.5 processors``; ``digits`` for fractions."""
-    said = f"{value:,.0f}" if float(value).is_integer() else format_number(value, digits)
-    return f"{said} {noun}" if said == "1" else f"{said} {noun}s"
+    number = f"{value:,.0f}" if float(value).is_integer() else format_number(value, digits)
+    return f"{number} {noun}" if number == "1" else f"{number} {noun}s"
 
 
 def first_names(names: Sequence[str], most: int) -> list[str]:

@@ -27,7 +27,7 @@ MIN_INPUT_LIMIT_SHARE = 0.02  # of a step: a shorter wait does not show that inp
 # wait for no batch, steps that shared their cores with their input had 0.57 to 1.99 and 0.32 to 0.91; the next one had
 # 0.37 and 0.
 MIN_CROWDING_SHARE = 0.3
-# What lies between two calls, and the share of a long step that disappears with it
+# The time between two calls, and the share of a long step that disappears with it
 # (:func:`slowtrain.trace.signals.device.op_work.cold_cache_ms`).
 BETWEEN_CALLS_SHARES = {
     **dict.fromkeys((Category.PYTHON, Category.CONVERT, Category.FEED), PYTHON_COLD_SHARE),
@@ -40,7 +40,9 @@ MAX_CALLS_LEFT_SHARE = 0.5
 # its place in the executors' queues and its cache misses. The gain exceeds what any step shows, because no step runs
 # undisturbed: the duration of the quietest tenth of steps, times 0.51 to 0.97 in clinic/'s thirteen pairs.
 QUIET_STEP_FACTOR = 0.7
-MAX_INPUT_LEFT_SHARE = 0.3  # of making input: such a small rest cannot be told from the step's own processor time
+MAX_INPUT_LEFT_SHARE = (
+    0.3  # of making input: such a small rest cannot be distinguished from the step's own processor time
+)
 MIN_QUIET_SHARE = 0.4  # a 10th percentile far below the mean shows that steps differ, not that they are disturbed
 MAX_SAVED_SHARE = 0.996  # of a step or a run: the most that a replay removes
 
@@ -156,7 +158,7 @@ def _scale_to_mean(column: Floats, mean: float) -> Floats:
 def replay_remedies(trace: Trace, remedies: Iterable[Remedy]) -> Replay:
     """Replays the step and the run with all ``remedies`` at once."""
     remedies = list(remedies)
-    now = trace.once(present_run)
+    now = trace.compute_once(present_run)
     step = _replayed_step_ms(now, trace, remedies) if trace.step_ms else 0.0
     others = trace.steps.windowed if trace.steps.edge is None else trace.steps.windowed | trace.steps.edge
     steps_ms = trace.steps.total_ms + float(trace.steps.ms[~trace.steps.steady & others].sum())
@@ -184,13 +186,13 @@ def _replayed_step_ms(now: Present, trace: Trace, remedies: list[Remedy]) -> flo
     rest, wait = np.zeros(n), now.columns.get(Category.INPUT, np.zeros(n))
     for category, column in now.columns.items():
         mean = float(column.mean()) if n else 0.0
-        kept = max(1 - drops.get(category, 0.0) / mean, 0.0) if mean > 0 else 1.0
+        kept_share = max(1 - drops.get(category, 0.0) / mean, 0.0) if mean > 0 else 1.0
         if category is Category.INPUT:
-            wait = column * kept
+            wait = column * kept_share
         else:
-            rest = rest + column * kept
+            rest = rest + column * kept_share
         if category in BETWEEN_CALLS_SHARES:
-            removed[category] = min(mean * (1 - kept), computed.get(category, 0.0))
+            removed[category] = min(mean * (1 - kept_share), computed.get(category, 0.0))
     if not trace.on_accelerator:
         # The remaining parts find warm caches if the script's Python, tracing or garbage collection no longer runs
         # between them.
@@ -231,9 +233,9 @@ def batch_making_ms(trace: Trace, supplies: Iterable[Supply] = ()) -> float:
     """
     pipe = trace.pipeline
     nodes = sum(n.ms for n in pipe.nodes if n.family != "Prefetch") if pipe is not None else 0.0
-    made = max(nodes, sum(p.ms_per_step for p in trace.producers))
-    untold = not made or any(_remaining_calls(s, trace) < MAX_CALLS_LEFT_SHARE for s in supplies)
-    return max(made, _input_processor_ms(trace)) if untold else made
+    making_ms = max(nodes, sum(p.ms_per_step for p in trace.producers))
+    untold = not making_ms or any(_remaining_calls(s, trace) < MAX_CALLS_LEFT_SHARE for s in supplies)
+    return max(making_ms, _input_processor_ms(trace)) if untold else making_ms
 
 
 def _undisturbed_share(trace: Trace, alone: bool) -> float:
@@ -284,8 +286,8 @@ def takes_step_cores(trace: Trace) -> bool:
     pipe, used = trace.pipeline, trace.facts.get("cpu_ms_per_step")
     if pipe is None or not used:
         return False
-    beside = pipe.ms - trace.mean(Category.INPUT) * min(largest_parallelism(pipe.nodes), trace.cores)
-    return beside >= MIN_CROWDING_SHARE * float(used) and held_up_ms(trace) >= MIN_CROWDING_SHARE * trace.step_ms
+    extra_ms = pipe.ms - trace.mean(Category.INPUT) * min(largest_parallelism(pipe.nodes), trace.cores)
+    return extra_ms >= MIN_CROWDING_SHARE * float(used) and held_up_ms(trace) >= MIN_CROWDING_SHARE * trace.step_ms
 
 
 def _step_processor_ms(trace: Trace) -> float | None:
@@ -313,7 +315,7 @@ def _step_processor_ms(trace: Trace) -> float | None:
 
 def _batch_time_ms(now: Present, supplies: list[Supply], trace: Trace) -> tuple[float, float]:
     """Time of a batch in the step's own thread and in parallel with it, with the best of all ``supplies``."""
-    made = []
+    times = []
     for one in supplies:
         if one.pipeline is not None:
             scale = now.scale
@@ -322,10 +324,10 @@ def _batch_time_ms(now: Present, supplies: list[Supply], trace: Trace) -> tuple[
             stages = [
                 s.latency_ms * (scale if now.slow & {n.id for n in s.nodes} else 1.0) for s in one.pipeline.stages()
             ]
-            made.append((stages[0], max(stages[1:], default=0.0)))
+            times.append((stages[0], max(stages[1:], default=0.0)))
         else:
-            made.append((now.exposed_ms * one.factor, now.ahead_ms * one.factor))
-    exposed, ahead = min(made, key=max)
+            times.append((now.exposed_ms * one.factor, now.ahead_ms * one.factor))
+    exposed, ahead = min(times, key=max)
     return (0.0, max(exposed, ahead)) if any(s.beside for s in supplies) else (exposed, ahead)
 
 
@@ -364,8 +366,10 @@ def _input_processor_ms(trace: Trace) -> float:
     own = _step_processor_ms(trace)
     if own:
         return max(total - own, 0.0)
-    made = trace.pipeline.ms if trace.pipeline and trace.pipeline.nodes else sum(p.ms_per_step for p in trace.producers)
+    making_ms = (
+        trace.pipeline.ms if trace.pipeline and trace.pipeline.nodes else sum(p.ms_per_step for p in trace.producers)
+    )
     # A node's time does not contain the cost of starting its calls. Processor time that the rest of the step cannot
     # have used belongs to the input.
     rest = trace.step_ms - trace.mean(Category.INPUT)
-    return max(min(made, total - 0.5 * rest), total - rest, 0.0)
+    return max(min(making_ms, total - 0.5 * rest), total - rest, 0.0)

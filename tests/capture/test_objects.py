@@ -95,7 +95,7 @@ def test_a_healthy_run_is_never_looked_at_and_nobody_waits_for_its_steps(
     watch = ObjectGrowthWatch(recorder, progress)
     for n in range(1800):
         progress.steps += 10
-        watch.sampled(n * S // 10 + S, int((500 + min(n, 100)) * MB), lambda _: True)
+        watch.handle_reading(n * S // 10 + S, int((500 + min(n, 100)) * MB), lambda _: True)
         watch.wait(n * S // 10 + S)
         assert progress.boundary is None
     assert recorder._events == []
@@ -107,14 +107,14 @@ def test_containers_that_explain_it_are_enough() -> None:
     watch._known = {"kept": row}
     watch._suspecting = growth_watch.MIN_GROWN_WALKS + 1
     row.length, row.moved, row.last = 1000, 9 * S, 10 * S
-    assert not watch._unexplained(15_000 / S)
-    assert watch._unexplained(25_000 / S)
+    assert not watch._is_unexplained(15_000 / S)
+    assert watch._is_unexplained(25_000 / S)
     row.each = float("inf")
-    assert not watch._unexplained(25_000 / S), "nobody knows what its elements keep"
+    assert not watch._is_unexplained(25_000 / S), "nobody knows what its elements keep"
     row.moved = 4 * S
-    assert watch._unexplained(15_000 / S), "it has stopped growing"
+    assert watch._is_unexplained(15_000 / S), "it has stopped growing"
     watch._suspecting = growth_watch.MIN_GROWN_WALKS
-    assert not watch._unexplained(25_000 / S), "not looked for often enough"
+    assert not watch._is_unexplained(25_000 / S), "not looked for often enough"
 
 
 # -- what
@@ -142,7 +142,7 @@ class Run:
 
     def sampled(self, used: int) -> None:
         self.at += S // 10
-        self.watch.sampled(self.at, used, lambda _: True)
+        self.watch.handle_reading(self.at, used, lambda _: True)
         self.watch.wait(self.at)
 
     def steps(self, count: int, each: Callable[[], Any] = lambda: None) -> None:

@@ -19,7 +19,7 @@ def test_an_eighth_of_what_is_free() -> None:
 
 def test_what_is_kept_already_does_not_count_against_itself() -> None:
     assert not MemoryBudget(lambda: 13 * GB).holds(2 * GB)
-    assert MemoryBudget(lambda: 13 * GB).holds(2 * GB, kept=3 * GB)
+    assert MemoryBudget(lambda: 13 * GB).holds(2 * GB, held_bytes=3 * GB)
 
 
 def test_it_follows_the_memory_and_seldom_reads_it(monkeypatch: pytest.MonkeyPatch) -> None:

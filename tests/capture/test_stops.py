@@ -22,7 +22,7 @@ def _wait(
     readings = iter([(0, 0, min(turns, 0) or 7), after])
     monkeypatch.setattr(process_stops, "_read_clocks", lambda: next(readings))
     told.waits()
-    return told.waited(ASKED_S)
+    return told.stop_during_wait(ASKED_S)
 
 
 def test_nothing_ran(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -67,7 +67,7 @@ def test_where_the_process_was_stopped_all_is_kept(tmp_path: Path, stopped: bool
     thinning = recorder._thinning
     assert thinning is not None
     assert thinning.level
-    late = [s for s in thinning._kept if s.always and s.index >= WARM_UP_STRETCHES]
+    late = [s for s in thinning._stretches if s.always and s.index >= WARM_UP_STRETCHES]
     recorder.close()
     assert len(late) == (2 if stopped else 0)  # and the one before, in which it may have begun
 
@@ -195,13 +195,13 @@ def test_steps_of_ten_minutes(tmp_path: Path) -> None:
     folder = made_up.record(tmp_path / "run", 300, 10**10, step_ns=600 * 10**9)
     trace = recording_trace.load_recording(folder)
     assert len(trace.steps) == 300
-    assert trace.enough
+    assert trace.has_enough_steps
     assert trace.step_ms == pytest.approx(600_000, rel=0.1)
 
 
 def test_two_steps_of_ten_minutes_carry_a_statement(tmp_path: Path) -> None:
     trace = recording_trace.load_recording(made_up.record(tmp_path / "run", 4, 10**10, step_ns=600 * 10**9))
-    assert (len(trace.steps), trace.steps.warm, trace.enough) == (4, 1, True)
+    assert (len(trace.steps), trace.steps.warm, trace.has_enough_steps) == (4, 1, True)
 
 
 def test_names_without_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

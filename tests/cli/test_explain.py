@@ -22,7 +22,7 @@ def run(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_it_reads_what_the_catalogue_holds() -> None:
-    pages = [explain.read(file) for file in cause_files().values()]
+    pages = [explain.read_cause_page(file) for file in cause_files().values()]
     # A file that declares no cause is code that causes share: it must not appear either way.
     read = {page.id: page for page in pages if page is not None}
     assert set(read) == {cause.id for cause in all_causes()}
@@ -76,4 +76,4 @@ def test_a_wrong_name_is_one_line_and_code_2() -> None:
 def test_a_file_without_a_cause_has_no_page(tmp_path: Path) -> None:
     file = tmp_path / "shared.py"
     file.write_text("LIMIT = 3\n\nclass Part:\n    'Not a cause.'\n\n    size: int = 3\n")
-    assert explain.read(file) is None
+    assert explain.read_cause_page(file) is None

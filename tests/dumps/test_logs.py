@@ -341,7 +341,7 @@ def test_without_its_tail_nothing_is_made_up(name: str) -> None:
         except InputError:
             continue
         for one in found.findings:
-            assert one.dump.request.needed in {None, RIGHT[name].asked} or one.dump.request.needed in sizes
+            assert one.dump.request.needed_bytes in {None, RIGHT[name].asked} or one.dump.request.needed_bytes in sizes
 
 
 @pytest.mark.parametrize(
@@ -427,7 +427,7 @@ LINES = [
 @pytest.mark.parametrize(("line", "outcome", "asked", "held_by"), LINES, ids=[line[:40] for line, *_ in LINES])
 def test_what_one_line_tells(line: str, outcome: str, asked: int | None, held_by: str | None) -> None:
     (one,) = dumps.read_log(io.BytesIO(f"Epoch 1/2\n{line}\n".encode()), "train.log").findings
-    assert (str(one.outcome), one.dump.request.needed) == (outcome, asked)
+    assert (str(one.outcome), one.dump.request.needed_bytes) == (outcome, asked)
     assert (str(one.questions.held_by) if one.questions.held_by is not None else None) == held_by
     assert one.advice
 

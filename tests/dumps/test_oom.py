@@ -42,7 +42,7 @@ def test_a_real_fragmented_pool(version: str) -> None:
     dump_ = one.dump
     assert (one.outcome, dump_.pool, dump_.whole, dump_.repeats) == (FailureOutcome.FRAGMENTED, PoolKind.HOST, True, 0)
     assert dump_.request.shape == (1024, 12288)
-    assert dump_.request.needed == 1024 * 12288 * 4
+    assert dump_.request.needed_bytes == 1024 * 12288 * 4
     assert (dump_.request.op, str(dump_.request.place)) == ("Fill", "/home/user/frag.py:5")
     # 20 tensors of 1024 x 1024 floats are kept, and a number of the random generator.
     assert [(h.each_bytes, h.count) for h in dump_.by_size] == [(4 * MIB, 20), (256, 1)]
@@ -66,7 +66,7 @@ def test_a_real_full_card_under_jax() -> None:
     (one,) = found.findings
     dump_ = one.dump
     assert (one.outcome, dump_.jax, dump_.whole, dump_.pool) == (FailureOutcome.FULL, True, True, PoolKind.DEVICE)
-    assert dump_.request.needed == 301990144
+    assert dump_.request.needed_bytes == 301990144
     assert [(h.name, h.count) for h in dump_.by_op] == [("jit_grow", 237)]
     assert [(h.each_bytes, h.count) for h in dump_.by_size] == [(256 * MIB, 236), (256 * MIB + 512, 1)]
     assert (dump_.in_use_bytes or 0) + (dump_.free_bytes or 0) == dump_.pool_bytes == 63763906560
@@ -82,7 +82,7 @@ def test_a_real_fragmented_card_under_jax() -> None:
     (one,) = dumps.read_log(DATA / "jax-h100-fragmented.log.gz", "log").findings
     dump_ = one.dump
     assert (one.outcome, dump_.jax, dump_.whole) == (FailureOutcome.FRAGMENTED, True, True)
-    assert dump_.request.needed == 20 << 30
+    assert dump_.request.needed_bytes == 20 << 30
     assert [(h.name, h.count) for h in dump_.by_op] == [("jit_broadcast_in_dim", 75), ("jit_convert_element_type", 1)]
     # 74 freed pieces, what was never used behind them with the last one, and 256 bytes.
     assert (dump_.free_pieces, dump_.largest_free_bytes) == (76, 3768581632)
@@ -361,7 +361,7 @@ def test_jax_without_its_dump() -> None:
     found = read(JAX_USUAL.encode())
     (one,) = found.findings
     assert (found.dumps, one.outcome, one.dump.jax) == (1, FailureOutcome.UNKNOWN, True)
-    assert (one.dump.request.needed, str(one.dump.request.place)) == (102432004352, "/home/user/train.py:17")
+    assert (one.dump.request.needed_bytes, str(one.dump.request.place)) == (102432004352, "/home/user/train.py:17")
     assert "the allocator's map shows 4% of the pool in use" in one.says
     assert any("needs 95.4 GiB at its peak" in note and "67.7 GiB" in note for note in found.notes)
     assert any("TF_CPP_MIN_LOG_LEVEL=0" in advice.says for advice in one.advice)
@@ -378,7 +378,7 @@ def test_jax_without_its_dump() -> None:
 )  # fmt: skip
 def test_jaxs_error_alone(said: str, bytes_: int) -> None:
     (one,) = read(["Traceback (most recent call last):", '  File "train.py", line 3, in <module>', said]).findings
-    assert (one.outcome, one.dump.jax, one.dump.request.needed) == (FailureOutcome.UNKNOWN, True, bytes_)
+    assert (one.outcome, one.dump.jax, one.dump.request.needed_bytes) == (FailureOutcome.UNKNOWN, True, bytes_)
     assert str(one.dump.request.place) == "train.py:3"
     assert any("XLA_PYTHON_CLIENT_MEM_FRACTION" in advice.says for advice in one.advice)
 

@@ -56,7 +56,7 @@ def test_now_and_over_the_run_differ(tmp_path: Path) -> None:
     step = watch(made.folder).look().step
     assert step.now_ms == pytest.approx(30, rel=0.02)
     assert step.run_ms == pytest.approx(10, rel=0.02)
-    known = step.over_run.known
+    known = step.over_run.known_values
     assert known[0] == pytest.approx(10, rel=0.05)
     assert known[-1] == pytest.approx(30, rel=0.05)
 

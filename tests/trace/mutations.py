@@ -277,7 +277,7 @@ def _decode(found: xplane.Space) -> int:
             events = line.events(names)
             count += len(events)
             for stat in events.stats.values():
-                assert len(stat.labels()) == len(stat.filled(0)) == len(events)
+                assert len(stat.labels()) == len(stat.per_event(0)) == len(events)
     return count
 
 

@@ -61,7 +61,7 @@ def recorded(
 def test_each_of_a_slow_devices_steps_takes_as_long_as_lets_the_last_end_when_it_did() -> None:
     raw = recorded(turn_ms=1.0, done_ms=200.9)  # the first is started after 0.9 ms
     found = async_steps.find_async_steps(raw, recording_steps.find_steps(raw))
-    assert found.known
+    assert found.has_device_time
     assert np.median(found.steps.steady_ms) == pytest.approx(10.0)
     assert found.device_ms == pytest.approx(10.0)
     assert found.steps.ms[20] == pytest.approx(10.9), "an epoch's first begins with its start"
@@ -81,7 +81,7 @@ def test_what_the_host_does_meanwhile_costs_nothing() -> None:
 def test_a_device_that_keeps_up_leaves_the_hosts_steps_as_they_are() -> None:
     raw = recorded(turn_ms=10.0, done_ms=204.0)  # its last step's own 5 ms
     found = async_steps.find_async_steps(raw, recording_steps.find_steps(raw))
-    assert not found.known
+    assert not found.has_device_time
     assert np.array_equal(found.steps.start_ms, recording_steps.find_steps(raw).start_ms)
     assert trace_notes(raw) == ()
 
@@ -89,18 +89,18 @@ def test_a_device_that_keeps_up_leaves_the_hosts_steps_as_they_are() -> None:
 def test_a_wait_that_was_none_tells_nothing_of_the_device() -> None:
     """What the host does at an epoch's end may take longer than a step; the device was done before."""
     raw = recorded(turn_ms=1.0, done_ms=30.0, waits=0.001)
-    assert not async_steps.find_async_steps(raw, recording_steps.find_steps(raw)).known
+    assert not async_steps.find_async_steps(raw, recording_steps.find_steps(raw)).has_device_time
 
 
 def test_a_hiccup_at_the_end_of_an_epoch_is_no_queue() -> None:
     raw = recorded(turn_ms=1.0, done_ms=202.5, count=200)
-    assert not async_steps.find_async_steps(raw, recording_steps.find_steps(raw)).known
+    assert not async_steps.find_async_steps(raw, recording_steps.find_steps(raw)).has_device_time
 
 
 def test_a_host_that_waits_for_room_in_the_queue_takes_as_long_as_the_device() -> None:
     raw = recorded(turn_ms=1.0, done_ms=232.0, count=200)
     found = async_steps.find_async_steps(raw, recording_steps.find_steps(raw))
-    assert found.known
+    assert found.has_device_time
     assert found.steps.steady_ms == pytest.approx(np.full(398, 1.1555), abs=0.91)
     assert np.median(found.steps.steady_ms) == pytest.approx(1.1555)
 
@@ -149,7 +149,7 @@ def by_hand(lane: str, every: int, wait_ms: float, count: int = 40, turn_ms: flo
 def test_a_loop_by_hand_that_waits_at_last_has_steps_of_its_device(lane: str) -> None:
     raw = by_hand(lane, every=40, wait_ms=360.0)
     found = async_steps.find_async_steps(raw, recording_steps.find_steps(raw))
-    assert found.known
+    assert found.has_device_time
     assert np.median(found.steps.steady_ms) == pytest.approx(10.0, rel=0.02)
     assert recording_trace.build_recording_trace(raw).mean(Category.DEVICE) > 9.0
 
@@ -157,13 +157,13 @@ def test_a_loop_by_hand_that_waits_at_last_has_steps_of_its_device(lane: str) ->
 def test_a_loop_by_hand_that_waits_in_every_step_keeps_its_own() -> None:
     raw = by_hand("readback", every=1, wait_ms=9.0)
     found = recording_steps.find_steps(raw)
-    assert not async_steps.find_async_steps(raw, found).known
+    assert not async_steps.find_async_steps(raw, found).has_device_time
     assert np.median(found.steady_ms) == pytest.approx(10.0)
 
 
 def test_what_tensorflow_reads_says_nothing_of_a_queue() -> None:
     raw = replace(by_hand("readback", every=40, wait_ms=360.0), facts={})
-    assert not async_steps.find_async_steps(raw, recording_steps.find_steps(raw)).known
+    assert not async_steps.find_async_steps(raw, recording_steps.find_steps(raw)).has_device_time
 
 
 def test_a_wait_for_the_device_is_no_python_of_the_users() -> None:

@@ -68,7 +68,7 @@ def test_lanes_find_what_a_walk_finds() -> None:
         data = b"".join(some_events(chance, 600))
         behind = chance.choice([b"", b"\x28\x01" * 300, nested(4, bytes(9000))[:5000], b"\x22" + b"\xff" * 40])
         window = wire_format.ByteWindow(np.frombuffer(data + behind, np.uint8))
-        found = window.run(TAG, FIRST)
+        found = window.field_run(TAG, FIRST)
         assert (found[0].tolist(), found[1]) == walked(data + behind), seed
         lanes = message_chain.run_starts(window.bytes, window.size, TAG, FIRST)
         assert lanes is None or (lanes[0].tolist(), lanes[1]) == walked(data + behind), seed

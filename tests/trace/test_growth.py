@@ -173,7 +173,7 @@ def test_arrays_that_get_longer() -> None:
     assert one.length == 1860
     assert one.bytes_per_step == pytest.approx(1.0, rel=0.01)
     assert (
-        one.said(memory_growth.GrowthUnit("thousand steps", 1000.0))
+        one.describe(memory_growth.GrowthUnit("thousand steps", 1000.0))
         == "`kept` (ndarray) has 1.86 kB and grows by 1 B per step"
     )
     assert growth_suspects.growing_arrays(_held(element_bytes=PER_STEP)) == [], "a container is none"
@@ -182,13 +182,13 @@ def test_arrays_that_get_longer() -> None:
 def test_growth_of_a_container_is_told_per_call_where_the_slope_is() -> None:
     (one,) = growth_suspects.growing_containers(_held(element_bytes=2e6, at_least=True))
     per_call = memory_growth.GrowthUnit("call of fit", 50.0, Place("train.py", 9), 20)
-    assert one.said(per_call).endswith("× X of at least 2 MB and grows by 50 per call of fit")
-    assert one.said(memory_growth.GrowthUnit("thousand steps", 1000.0)).endswith("and grows by 1 a step")
+    assert one.describe(per_call).endswith("× X of at least 2 MB and grows by 50 per call of fit")
+    assert one.describe(memory_growth.GrowthUnit("thousand steps", 1000.0)).endswith("and grows by 1 a step")
 
 
 def test_a_container_that_stopped_growing_is_no_reason() -> None:
     trace = _held(element_bytes=PER_STEP)
-    early = trace.lanes["held"].between(0.0, 9000.0)
+    early = trace.lanes["held"].starting_between(0.0, 9000.0)
     assert growth_suspects.growing_containers(replace(trace, lanes={"held": early})) == []
 
 
@@ -198,14 +198,14 @@ def test_a_container_that_stopped_growing_is_no_reason() -> None:
 def test_what_nobody_looked_at_any_more_has_not_stopped_growing(walked_s: float, kind: str, grows: bool) -> None:
     """Walks had used up their share of the time in the middle of the run; graphs are counted also then."""
     trace = _held(element_bytes=PER_STEP, kind=kind)
-    early = {"held": trace.lanes["held"].between(0.0, 9000.0)}
+    early = {"held": trace.lanes["held"].starting_between(0.0, 9000.0)}
     cut = replace(trace, lanes=early, facts={**trace.facts, "growth": {"walks": 20, "due_s": walked_s}})
     assert bool(growth_suspects.growing_containers(cut)) is grows
 
 
 def test_a_pause_between_two_looks_is_no_epoch() -> None:
     """Nobody looked for a quarter of the run, and what came after it shows that nothing grew any more."""
-    early = _held(element_bytes=PER_STEP).lanes["held"].between(0.0, 15_000.0)
+    early = _held(element_bytes=PER_STEP).lanes["held"].starting_between(0.0, 15_000.0)
     seen = early.where((early.start_ms < 3000.0) | (early.start_ms > 8000.0))
     assert growth_suspects.growing_containers(replace(TRACE, names=_held().names, lanes={"held": seen})) == []
 
@@ -224,7 +224,7 @@ def test_contents_tell_of_growth_that_swings_hide(element_bytes: float, per_step
     if found is not None:
         assert found.grows
         assert found.per_step == pytest.approx(PER_STEP, rel=0.01)
-        assert found.said(memory_growth.GrowthUnit("thousand steps", 1000.0)).endswith("50 MB per thousand steps")
+        assert found.describe(memory_growth.GrowthUnit("thousand steps", 1000.0)).endswith("50 MB per thousand steps")
 
 
 @pytest.mark.parametrize(("high", "leaks"), [(1.5, True), (0.9, False)])

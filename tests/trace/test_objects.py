@@ -42,7 +42,7 @@ def test_types_that_grew_most_are_told_with_the_line_that_makes_them() -> None:
     assert found is not None
     assert [(k.name, k.per_step) for k in found.kinds] == [("__main__.Node", 25.0), ("dict", 26.0)], "cells grew slower"
     assert [(m.place, m.bytes_per_step, m.users) for m in found.lines] == [(Place("/x/train.py", 9), 700_000.0, True)]
-    said = found.said(THOUSAND)
+    said = found.describe(THOUSAND)
     assert said.startswith("`Node`: 9,000 objects, 25 a step more; `dict`: 90,000 objects, 26 a step more; ")
     assert "700 kB a step allocated and kept at train.py:9 (in 20 steps, " in said
     assert found.numbers() == {growth_suspects.OBJECTS_KEY: 25.0, growth_suspects.MADE_KEY: 700_000.0}
@@ -74,7 +74,7 @@ def test_a_librarys_line_is_told_and_is_no_place_of_the_scripts() -> None:
     )
     assert found is not None
     assert found.places == ()
-    assert "at parts.py:40 " in found.said(THOUSAND)
+    assert "at parts.py:40 " in found.describe(THOUSAND)
 
 
 def test_host_leak_names_what_no_name_leads_to() -> None:

@@ -129,9 +129,9 @@ def test_what_several_causes_ask_is_made_once_for_each_trace() -> None:
         return made[-1]
 
     trace = parse_drawing("step 1111 2222")
-    assert trace.once(steps) == trace.once(steps) == len(trace.steps)
+    assert trace.compute_once(steps) == trace.compute_once(steps) == len(trace.steps)
     longer = replace(trace, steps=parse_drawing("step 1111 2222\n@repeat 100").steps)
-    assert longer.once(steps) == 100
+    assert longer.compute_once(steps) == 100
     assert made == [len(trace.steps), 100]
 
 

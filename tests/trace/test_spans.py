@@ -21,7 +21,7 @@ moments = st.lists(st.integers(0, 50).map(float), max_size=20).map(sorted)
 def test_between_are_those_that_start_in_the_stretch(starts: list[float], begin: int, end: int) -> None:
     zero = np.zeros(len(starts), dtype=np.int64)
     spans = Spans(np.array(starts), np.array(starts) + 1.0, zero, zero, zero)
-    assert spans.between(begin, end).start_ms.tolist() == [s for s in starts if begin <= s < end]
+    assert spans.starting_between(begin, end).start_ms.tolist() == [s for s in starts if begin <= s < end]
 
 
 @given(st.lists(st.tuples(st.integers(0, 50), st.integers(0, 20)), max_size=20), st.integers(0, 60), st.integers(0, 9))

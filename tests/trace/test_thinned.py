@@ -69,7 +69,7 @@ def test_each_long_step_is_there_as_it_was(both: tuple[Trace, Trace]) -> None:
     whole, thin = both
     assert thin.steps.whole is not None
     assert thin.steps.whole.long_ms < 10 < whole.steps.ms.max()
-    expected = np.flatnonzero(whole.steps.told & (whole.steps.ms > 10))
+    expected = np.flatnonzero(whole.steps.steady_or_rare & (whole.steps.ms > 10))
     assert len(expected) > 100
     # At the edges of stretches a step may lack its end: two a stretch, not long ones but by chance.
     at = np.searchsorted(thin.steps.number, expected)

@@ -132,13 +132,13 @@ def fits(models: list[int], compiled: list[bool]) -> Trace:
 )
 def test_what_compile_made_anew_is_another_function(models: list[int], compiled: list[bool]) -> None:
     trace = fits(models, compiled)
-    assert [len(one.again) for one in traces_by_function(trace)] == [0, 0, 0, 0]
+    assert [len(one.later_traces) for one in traces_by_function(trace)] == [0, 0, 0, 0]
     assert [len(one.events) for one in first_traces_by_definition(trace)] == [4]
 
 
 def test_one_model_that_was_compiled_once_is_traced_again() -> None:
     trace = fits([1, 1, 1, 1], [True, False, False, False])
-    assert [len(one.again) for one in traces_by_function(trace)] == [3]
+    assert [len(one.later_traces) for one in traces_by_function(trace)] == [3]
     assert [len(one.events) for one in first_traces_by_definition(trace)] == [1]
 
 

@@ -180,7 +180,7 @@ def test_stats_of_every_kind() -> None:
     assert stat.rows.tolist() == [0, 1, 2, 3]
     texts = [stat.texts[code] if code >= 0 else None for code in stat.labels()]
     assert texts == [None, None, "café", "host", None, None]
-    assert np.array_equal(stat.filled(np.nan)[[0, 1]], [-4.0, 0.5])
+    assert np.array_equal(stat.per_event(np.nan)[[0, 1]], [-4.0, 0.5])
     assert len(events.stats["absent"].rows) == 0
 
 

@@ -126,11 +126,11 @@ def test_edits_add_up(tmp_path: Path) -> None:
     (tmp_path / "a.py").write_text("x = 1\n")
     first = EditedFiles().with_edits([Edit("a.py", (1, 4), (1, 5), "2")], str(tmp_path))
     second = first.with_edits([Edit(str(tmp_path / "a.py"), (1, 0), (1, 1), "y")], "/")
-    assert second.changed() == (ChangedFile(tmp_path / "a.py", b"x = 1\n", b"y = 2\n"),)
+    assert second.changed_files() == (ChangedFile(tmp_path / "a.py", b"x = 1\n", b"y = 2\n"),)
     assert second.texts() == {str(tmp_path / "a.py"): "y = 2\n"}
     assert first.current != second.current
     assert (tmp_path / "a.py").read_text() == "x = 1\n"
-    assert edited_files.unified_diff(second.changed(), tmp_path).splitlines()[:2] == ["--- a/a.py", "+++ b/a.py"]
+    assert edited_files.unified_diff(second.changed_files(), tmp_path).splitlines()[:2] == ["--- a/a.py", "+++ b/a.py"]
 
 
 @pytest.mark.parametrize(
@@ -151,7 +151,7 @@ def test_the_patch_applies_from_where_it_says(repository: str | None, started: s
     if repository is not None:
         git(tmp_path / repository, "init", "-q")
     edits = [Edit(str(one.path), (1, 4), (1, 5), "2") for one in several]
-    found = EditedFiles().with_edits(edits, str(folder)).changed()
+    found = EditedFiles().with_edits(edits, str(folder)).changed_files()
     assert found == tuple(several)
     top = edited_files.patch_root([one.path for one in found], folder)
     assert top == (tmp_path / below).resolve()

@@ -153,7 +153,7 @@ def _main_thread_places(trace: Trace) -> tuple[Place, ...]:
     """The most frequent lines of the main thread before training, without imports."""
     begins, imports = training_start_ms(trace), trace.lane("import")
     ms: dict[Place, int] = {}
-    samples = trace.lane("stack").between(0.0, begins)
+    samples = trace.lane("stack").starting_between(0.0, begins)
     for at, number in zip(samples.start_ms.tolist(), samples.name.tolist(), strict=True):
         place = trace.names[number].place
         importing = bool(((imports.start_ms <= at) & (at < imports.end_ms)).any())

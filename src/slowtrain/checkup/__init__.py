@@ -110,13 +110,13 @@ class _ShownPaths:
     def _line_text(self, place: Place) -> str:
         lines = self._lines.get(place.file)
         if lines is None:
-            lines = self._lines[place.file] = self._read(place.file) if self.here else []
+            lines = self._lines[place.file] = self._lines_of(place.file) if self.here else []
         return lines[place.line - 1].strip()[:200] if 0 < place.line <= len(lines) else ""
 
-    def _read(self, file: str) -> list[str]:
+    def _lines_of(self, file: str) -> list[str]:
         """The lines of a file or of a notebook cell."""
-        kept = self.cells.get(file)
-        return kept.splitlines() if isinstance(kept, str) else _source_lines(Path(file))
+        cell = self.cells.get(file)
+        return cell.splitlines() if isinstance(cell, str) else _source_lines(Path(file))
 
 
 def _source_lines(path: Path) -> list[str]:
@@ -264,8 +264,8 @@ def source_findings(trace: Trace, checkup: Checkup, place: Callable[[Place], Pla
             findings += file_check.check_content(file, text.encode("utf-8", "surrogateescape"), chosen).findings
         except (UnreadableFileError, UnicodeError):
             continue  # it ran, so it is Python; a truncated or odd file is not worth a line of the report
-    told = recording_match.add_runtime_costs([f for f in findings if f.cause != UNUSED_IGNORE], checkup, trace)
-    return tuple(_as_seen_in_source(f, place) for f in told)
+    with_costs = recording_match.add_runtime_costs([f for f in findings if f.cause != UNUSED_IGNORE], checkup, trace)
+    return tuple(_as_seen_in_source(f, place) for f in with_costs)
 
 
 def _lint_settings(files: list[str]) -> LintSettings:

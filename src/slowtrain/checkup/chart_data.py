@@ -57,11 +57,11 @@ def window_bands(trace: Trace) -> tuple[Band, ...]:
     found: list[Band] = []
     for event in trace.events_of("window"):
         start, end = event.start_ms / 1e3, event.end_ms / 1e3
-        said = OTHER_WINDOWS.get(event.name, "profiler window")
+        name = OTHER_WINDOWS.get(event.name, "profiler window")
         # The line tracer follows the profiler immediately, so both are one stretch in the drawing.
-        if found and found[-1].name == said and start - found[-1].end < MAX_MERGE_GAP_SHARE * trace.run_ms / 1e3:
+        if found and found[-1].name == name and start - found[-1].end < MAX_MERGE_GAP_SHARE * trace.run_ms / 1e3:
             start = found.pop().start
-        found.append(Band(said, start, end))
+        found.append(Band(name, start, end))
     validation = [e for e in trace.events_of("loop") if e.name == "evaluate" and e.data.get("nested")]
     return (*found, *(Band("validation", e.start_ms / 1e3, e.end_ms / 1e3) for e in validation[:200]))
 

@@ -48,8 +48,8 @@ def join_facts(trace: Trace, facts: Facts, file: str) -> Trace:
     why = next(_find_contradictions(trace, mine), None)
     if why is not None:
         return replace(trace, facts={**trace.facts, "refused": f"the facts describe another computer: {why} ({file})"})
-    given = {"file": file, "facts": mine}
-    joined = replace(trace, facts={**trace.facts, "given": given}, signals=trace.signals | {Signal.FACTS})
+    fact_file = {"file": file, "facts": mine}
+    joined = replace(trace, facts={**trace.facts, "given": fact_file}, signals=trace.signals | {Signal.FACTS})
     check_facts(machine_facts(joined))  # damaged facts should fail here, not inside a cause
     return joined
 
@@ -104,9 +104,14 @@ def _card_contradiction(device: Mapping[str, Any], shown: Sequence[Facts]) -> It
     ):
         yield f"the profile's GPU is a {name}, and the facts list {_card_names(shown)}"
     major, minor = device.get("compute_cap_major"), device.get("compute_cap_minor")
-    told = [gpu.get("compute_capability") for gpu in shown]
-    if isinstance(major, int) and isinstance(minor, int) and all(told) and f"{major}.{minor}" not in map(str, told):
-        says = ", ".join(dict.fromkeys(map(str, told)))
+    capabilities = [gpu.get("compute_capability") for gpu in shown]
+    if (
+        isinstance(major, int)
+        and isinstance(minor, int)
+        and all(capabilities)
+        and f"{major}.{minor}" not in map(str, capabilities)
+    ):
+        says = ", ".join(dict.fromkeys(map(str, capabilities)))
         yield (
             f"the profile's GPU has compute capability {major}.{minor}, and the facts list {_card_names(shown)} "
             f"with {says}"

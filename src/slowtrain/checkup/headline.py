@@ -23,7 +23,7 @@ from slowtrain.trace.signals.device import step_bound
 from slowtrain.trace.signals.host import host_work
 
 MIN_BETWEEN_STEPS_SHARE = 0.5
-MIN_TOLD_PHASE_SHARE: Mapping[str, float] = {Phase.EPOCH: 0.1}  # of the run: nobody expects the time between epochs
+MIN_REPORTED_PHASE_SHARE: Mapping[str, float] = {Phase.EPOCH: 0.1}  # of the run: nobody expects the time between epochs
 OUTSIDE_PHASES: Mapping[str, str] = {
     Phase.PREPARATION: "the script's own code outside training",
     Phase.EPOCH: "between epochs",
@@ -63,8 +63,8 @@ def headline_for(trace: Trace, findings: Findings, kind: VerdictKind) -> str:
         and find_nonfinite_loss(findings) is None
     ):
         return f"{waiting}{verdicts.describe_untrained(trace)}"
-    said = f"{_headline_by_kind(trace, findings, kind)}{verdicts.describe_untrained(trace)}"
-    return f"{waiting}; {said}" if waiting else said
+    headline = f"{_headline_by_kind(trace, findings, kind)}{verdicts.describe_untrained(trace)}"
+    return f"{waiting}; {headline}" if waiting else headline
 
 
 def describe_peer_wait(trace: Trace) -> str:
@@ -75,10 +75,10 @@ def describe_peer_wait(trace: Trace) -> str:
     if not trace.step_ms or trace.share(Category.COLLECTIVE_WAIT) < MIN_PEER_WAIT_SHARE:
         return ""
     waits = f"{format_number(trace.mean(Category.COLLECTIVE_WAIT))} of each step's {format_number(trace.step_ms)} ms"
-    said = f"this process waits for other ranks for {waits}"
+    waiting = f"this process waits for other ranks for {waits}"
     if largest_category(trace) is Category.COLLECTIVE_WAIT:
-        return f"{said}; another rank sets the pace, and its recording shows why"
-    return f"{said}; another rank may set the pace"
+        return f"{waiting}; another rank sets the pace, and its recording shows why"
+    return f"{waiting}; another rank may set the pace"
 
 
 def describe_host_profile(trace: Trace) -> str:
@@ -95,11 +95,11 @@ def _headline_by_kind(trace: Trace, findings: Findings, kind: VerdictKind) -> st
         speed = "too few steps to judge" if kind is VerdictKind.INSUFFICIENT else kind
         return f"{lost.evidence.says}; the training after that step is lost (speed: {speed})"
     if kind is VerdictKind.FAILED:
-        said = f"the script ended with exit code {trace.fact('launch', 'exit_code')} before"
+        start = f"the script ended with exit code {trace.fact('launch', 'exit_code')} before"
         if trace.fact("end_ns") or trace.fact("ended"):
-            return f"{said} it trained anything"
+            return f"{start} it trained anything"
         return (
-            f"{said} any step was written to the recording; an exit like this (os._exit, a signal) loses the last "
+            f"{start} any step was written to the recording; an exit like this (os._exit, a signal) loses the last "
             "second"
         )
     if kind is VerdictKind.INSUFFICIENT:
@@ -114,19 +114,19 @@ def _headline_by_kind(trace: Trace, findings: Findings, kind: VerdictKind) -> st
             f"curing any of the {len(findings.healthy)} causes that this profile can show would save less than 10 %"
         )
         return f"{where}; {checked}" if where else checked
-    unseen, told = verdicts.opacity_hiding_cause(trace), verdicts.first_without_claim(findings)
+    unseen, unclaimed = verdicts.opacity_hiding_cause(trace), verdicts.first_without_claim(findings)
     if first is None and unseen is not None:
         of = f"{format_number(trace.mean(Category.UNATTRIBUTED))} ms of it cannot be attributed"
         return f"{where}; {of}{unseen.why}"
-    if first is None and told is not None:
-        return f"{where}; {verdicts.describe_diagnosis(told)}"
+    if first is None and unclaimed is not None:
+        return f"{where}; {verdicts.describe_diagnosis(unclaimed)}"
     if first is None:
-        beside = [
+        parts = [
             p
             for p in trace.run.parts
-            if p.share >= MIN_TOLD_PHASE_SHARE.get(p.name, MIN_BETWEEN_STEPS_SHARE) and p.name in OUTSIDE_PHASES
+            if p.share >= MIN_REPORTED_PHASE_SHARE.get(p.name, MIN_BETWEEN_STEPS_SHARE) and p.name in OUTSIDE_PHASES
         ]
-        most = max(beside, key=lambda p: p.share, default=None)
+        most = max(parts, key=lambda p: p.share, default=None)
         also = (
             f"; {most.share:.0%} of the run is {OUTSIDE_PHASES[most.name]}{_describe_epoch_start(trace, most)}"
             if most is not None
@@ -139,35 +139,35 @@ def _headline_by_kind(trace: Trace, findings: Findings, kind: VerdictKind) -> st
 
 def _insufficient_reason(trace: Trace, kind: VerdictKind) -> str:
     """Why nothing can be said about what bounds a step."""
-    if trace.enough and (behind := step_bound.only_step_overrun_ms(trace)):
-        said = (
+    if trace.has_enough_steps and (behind := step_bound.only_step_overrun_ms(trace)):
+        reason = (
             f"{_describe_step(trace, kind)}; it is followed by {format_number(behind)} ms of other work "
             f"({trace.fact('behind', 'said')})"
         )
-        return f"{said}; a profile of one step does not show whether each step has them"
-    if trace.enough and (
+        return f"{reason}; a profile of one step does not show whether each step has them"
+    if trace.has_enough_steps and (
         trace.is_mostly_unattributed or step_bound.largest_verdict(trace)[0] is VerdictKind.INSUFFICIENT
     ):
         of = "a step's" if trace.fact("told_steps", default=True) else "the profile's"
-        said = (
+        reason = (
             f"{trace.share(Category.UNATTRIBUTED):.0%} of {of} {format_number(trace.step_ms)} ms cannot be attributed"
         )
         if not trace.is_mostly_unattributed:
-            said += (
+            reason += (
                 f", and {format_number(trace.mean(largest_category(trace)))} ms are "
                 f"{CATEGORY_PHRASES[largest_category(trace)]}"
             )
         why = verdicts.find_opacity(trace)
-        return f"{said}{why.why}" if why is not None else said
-    if trace.enough:
+        return f"{reason}{why.why}" if why is not None else reason
+    if trace.has_enough_steps:
         return (
             f"{_describe_step(trace, kind)}; {_describe_few_steps(trace)}; the run is too short to show why, so "
             "train for longer"
         )
     count = int(trace.steps.steady.sum())
-    said = f"{count or 'no'} steady step{'' if count == 1 else 's'}"
+    reason = f"{count or 'no'} steady step{'' if count == 1 else 's'}"
     more = "train for longer" if has_trained(trace) else "no training was found"
-    return f"{said} recorded, which is too few; {more}"
+    return f"{reason} recorded, which is too few; {more}"
 
 
 def _describe_epoch_start(trace: Trace, part: Part) -> str:
@@ -175,9 +175,9 @@ def _describe_epoch_start(trace: Trace, part: Part) -> str:
     steps = trace.steps
     if part.name != Phase.EPOCH or not len(steps):
         return ""
-    made = [e.end_ms for e in trace.events_of("iterator")]
+    created_ms = [e.end_ms for e in trace.events_of("iterator")]
     first = [float(steps.start_ms[i]) for i in np.flatnonzero(np.diff(steps.block, prepend=-1))]
-    before = [max((m for m in made if m <= at), default=at) for at in first]
+    before = [max((m for m in created_ms if m <= at), default=at) for at in first]
     if sum(at - m for at, m in zip(first[1:], before[1:], strict=True)) < 0.5 * part.ms:
         return ""
     shuffles = trace.pipeline is not None and any(n.family == "Shuffle" for n in trace.pipeline.nodes)
@@ -190,13 +190,13 @@ def _describe_step(trace: Trace, kind: VerdictKind) -> str:
         return ""
     category = largest_category(trace)
     of = "a step takes" if trace.fact("told_steps", default=True) else "the profile covers"
-    said = _category_phrase(trace, category)
+    phrase = _category_phrase(trace, category)
     bound = max(BOUND_BY.get(kind, (category,)), key=trace.mean)
-    parts = [f"{format_number(trace.mean(category))} ms of it {said}"]
+    parts = [f"{format_number(trace.mean(category))} ms of it {phrase}"]
     if bound is not category and trace.mean(bound):
         near = trace.mean(bound) >= 0.5 * trace.mean(category)  # the verdict's category comes first, unless it is small
         own = f"{format_number(trace.mean(bound))} ms {'of it ' if near else ''}{_category_phrase(trace, bound)}"
-        parts = [own, f"{format_number(trace.mean(category))} ms {said}"] if near else [*parts, own]
+        parts = [own, f"{format_number(trace.mean(category))} ms {phrase}"] if near else [*parts, own]
     return f"{of} {format_number(trace.step_ms)} ms, {' and '.join(parts)}"
 
 
@@ -204,9 +204,9 @@ def _category_phrase(trace: Trace, category: Category) -> str:
     """What a step does in the time of a category."""
     if category is Category.DEVICE and waits_for_copies(trace):
         return "in its program, where it mostly waits for copies that the program started"
-    made = trace.lane("iterator")
-    made = made.where((made.thread == trace.main) & host_work.is_outermost(made))
-    if category is Category.INPUT and host_work.ms_per_step(trace, made) > 0.5 * trace.mean(category):
+    creations = trace.lane("iterator")
+    creations = creations.where((creations.thread == trace.main) & host_work.is_outermost(creations))
+    if category is Category.INPUT and host_work.ms_per_step(trace, creations) > 0.5 * trace.mean(category):
         return f"creating iterators and {CATEGORY_PHRASES[category]}"
     return CATEGORY_PHRASES[category]
 
@@ -216,11 +216,11 @@ def _describe_between_steps(trace: Trace, first: Diagnosis) -> str:
 
     What starts and ends every run (imports, for example) is left out, because no cure is about it.
     """
-    told = {**OUTSIDE_PHASES, **STARTUP_PHASES}
-    parts = [p for p in trace.run.parts if p.name in told or p.name == Phase.STEPS]
+    phases = {**OUTSIDE_PHASES, **STARTUP_PHASES}
+    parts = [p for p in trace.run.parts if p.name in phases or p.name == Phase.STEPS]
     most = max(parts, key=lambda p: p.ms, default=None)
-    if first.saving.scope != "run" or most is None or most.name not in told or not trace.step_ms:
+    if first.saving.scope != "run" or most is None or most.name not in phases or not trace.step_ms:
         return ""
     if most.ms < MIN_PHASE_TO_SAVING * first.saving.ms:
         return ""
-    return f"{format_number(most.ms / 1e3)} of the run's {format_number(trace.run_ms / 1e3)} s are {told[most.name]}"
+    return f"{format_number(most.ms / 1e3)} of the run's {format_number(trace.run_ms / 1e3)} s are {phases[most.name]}"

@@ -34,11 +34,11 @@ def lost_card_notes(trace: Trace) -> Iterator[str]:
     columns = [column for key, column in trace.samples.items() if key.startswith("gpu_")]
     if not columns:
         return
-    told = np.flatnonzero(np.isfinite(np.array(columns)).any(axis=0))
+    readable = np.flatnonzero(np.isfinite(np.array(columns)).any(axis=0))
     at = trace.samples["time_ms"]
-    if len(told) and len(at) - 1 - told[-1] >= MIN_MISSING_SAMPLES:
+    if len(readable) and len(at) - 1 - readable[-1] >= MIN_MISSING_SAMPLES:
         yield (
-            f"the GPU's driver returned no figures from {format_number(at[told[-1]] / 1e3)} s of the run on: the "
+            f"the GPU's driver returned no figures from {format_number(at[readable[-1]] / 1e3)} s of the run on: the "
             "card's figures cover the time before that; `slowtrain doctor` and the kernel's log show whether the "
             "card was lost"
         )
@@ -155,7 +155,7 @@ def next_steps_for(trace: Trace, findings: Findings, folder: Path) -> Iterator[s
         )
     elif trace.fact("profile"):
         yield "run slowtrain run SCRIPT on the script's machine: it measures what a profile does not contain"
-    elif not trace.enough or is_negligible(trace):
+    elif not trace.has_enough_steps or is_negligible(trace):
         yield "run it again and train for longer"
     elif not findings.diagnoses:
         yield _next_step_without_cause(trace)

@@ -174,7 +174,7 @@ def startup_headline(trace: Trace, findings: Findings) -> str:
     if killed:
         return f"{killed}; {start_parts.start_sentence(trace)}"
     others = any(claims_gain(d) and not d.cause.startswith("startup/") for d in findings.diagnoses)
-    if others or (trace.enough and not trace.is_mostly_unattributed):
+    if others or (trace.has_enough_steps and not trace.is_mostly_unattributed):
         return ""
     failed = trace.fact("launch", "exit_code") not in (None, 0)
     return start_parts.start_sentence(trace) if is_mostly_startup(trace) and not failed else ""
@@ -219,7 +219,7 @@ def run_verdict(trace: Trace, findings: Findings) -> VerdictKind:
         return VerdictKind.MEMORY if exhausted else VerdictKind.FAILED
     if exhausted:
         return VerdictKind.MEMORY
-    if not trace.enough:
+    if not trace.has_enough_steps:
         clear = first is not None and first.saving.scope == "run" and first.run_share >= MIN_CLEAR_RUN_SHARE
         if clear and first is not None:
             return _run_kind(first) or VerdictKind.HOST
@@ -240,7 +240,7 @@ def _run_kind(diagnosis: Diagnosis) -> VerdictKind | None:
 
 def step_verdict(trace: Trace, findings: Findings) -> VerdictKind:
     """What bounds the steady step, by where its time goes."""
-    if not trace.enough or not trace.step_ms:
+    if not trace.has_enough_steps or not trace.step_ms:
         return VerdictKind.INSUFFICIENT
     kind, ms = step_bound.largest_verdict(trace)
     if first_gaining(findings) is None and is_negligible(trace):
@@ -285,8 +285,8 @@ def has_trained(trace: Trace) -> bool:
         for lane in ("step", "on_batch", "gradient")
         for n in set(trace.lane(lane).name.tolist())
     }
-    told = any(e.data.get("training") for e in trace.events_of("trace"))
-    return bool(len(trace.steps)) or bool(names & {"train", "gradient"}) or told
+    has_training_trace = any(e.data.get("training") for e in trace.events_of("trace"))
+    return bool(len(trace.steps)) or bool(names & {"train", "gradient"}) or has_training_trace
 
 
 def largest_category(trace: Trace) -> Category:

@@ -156,11 +156,11 @@ def examine_profile(
     notes: Sequence[str] = (),
     *,
     facts: Mapping[str, Any] | None = None,
-    given: Path | None = None,
+    facts_file: Path | None = None,
 ) -> Checkup:
     """The checkup of a profile with one file per host. ``path`` is the argument of the user.
 
-    ``facts`` describe the computer that made the profile; they were read from the file ``given``.
+    ``facts`` describe the computer that made the profile; they were read from ``facts_file``.
     Raises ``InputError`` if a profile cannot be read or the facts are damaged.
     """
     from slowtrain import diagnose
@@ -169,12 +169,12 @@ def examine_profile(
     from slowtrain.profile import profile_files
     from slowtrain.trace.loading import profile_trace
 
-    kept, dropped = profile_files.distinct_files(files)
+    distinct, dropped = profile_files.distinct_files(files)
     copies = [f"{copy.name} is identical to {twin.name} and was read once" for copy, twin in dropped]
-    trace = profile_trace.load_profile(kept, notes=(*notes, *copies, *_host_notes(kept)))
-    if facts is not None and given is not None:
-        with reject_damaged(given):
-            trace = join_facts(trace, facts, str(given))
+    trace = profile_trace.load_profile(distinct, notes=(*notes, *copies, *_host_notes(distinct)))
+    if facts is not None and facts_file is not None:
+        with reject_damaged(facts_file):
+            trace = join_facts(trace, facts, str(facts_file))
     return build_checkup(trace, diagnose.diagnose_trace(trace), folder=path)
 
 

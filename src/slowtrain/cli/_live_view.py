@@ -215,7 +215,7 @@ class RunFollower:
         self.telling = telling
         self.frame: Frame | None = None
         self.seen: list[Callable[[Frame], None]] = []  # called with each frame
-        self._said: set[tuple[str, bool]] = set()
+        self._shown_alerts: set[tuple[str, bool]] = set()
 
     def look(self) -> Frame:
         """Reads the run now. Raises ``InputError`` if the recording cannot be read."""
@@ -240,9 +240,9 @@ class RunFollower:
             return
         for alert in reversed(self.frame.alerts):
             over = alert.over_ms is not None
-            if (alert.id, over) not in self._said and (not over or (alert.id, False) in self._said):
-                self._said.add((alert.id, over))
-                self._said.discard((alert.id, not over))
+            if (alert.id, over) not in self._shown_alerts and (not over or (alert.id, False) in self._shown_alerts):
+                self._shown_alerts.add((alert.id, over))
+                self._shown_alerts.discard((alert.id, not over))
                 yield frames.alert_line(alert)
         yield frames.status_line(self.frame)
 

@@ -66,15 +66,15 @@ def create_bench(args: argparse.Namespace, target: str, verb: str) -> Bench:
     _answers.require_runnable(target, args.module)
     _answers.require_writable(getattr(args, "html", None), args.json)
     try:
-        given = args.stdin.read_bytes() if args.stdin is not None else None
+        input_bytes = args.stdin.read_bytes() if args.stdin is not None else None
     except OSError as error:
         raise InputError(f"cannot read {args.stdin} ({error.strerror})") from error
     seconds = parse_budget_s(args.budget)
     folder = launch.new_folder(args.out, f"{verb}-{target if args.module else Path(target).stem}")
     deadline = time.monotonic() + seconds
-    said = ProofProgress(deadline)
-    script = Script(target, tuple(args.arguments), args.module, given)
-    return Bench(script, folder, deadline, args.seed, said, print_message, said.tick)
+    progress = ProofProgress(deadline)
+    script = Script(target, tuple(args.arguments), args.module, input_bytes)
+    return Bench(script, folder, deadline, args.seed, progress, print_message, progress.tick)
 
 
 class ProofProgress:

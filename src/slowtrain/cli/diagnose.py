@@ -70,6 +70,6 @@ def main(args: argparse.Namespace) -> int:
         from slowtrain.doctor import facts_document
 
         facts = facts_document.read_facts_file(args.facts)
-    found = examine_profile(chosen.files, args.path, notes, facts=facts, given=args.facts)
+    found = examine_profile(chosen.files, args.path, notes, facts=facts, facts_file=args.facts)
     print_answer(found, html=args.html, json=args.json)
     return 0

@@ -41,17 +41,17 @@ def main(args: argparse.Namespace) -> int:
     """Prints the page of ``args.cause``, or the list of all causes."""
     files = cause_files()
     if args.cause is None:
-        print(format_cause_list([page for file in files.values() if (page := read(file)) is not None]))
+        print(format_cause_list([page for file in files.values() if (page := read_cause_page(file)) is not None]))
         return 0
     name = find_cause(args.cause, list(files))
-    page = read(files[name])
+    page = read_cause_page(files[name])
     if page is None:
         raise InputError(f"{name} has no page: {files[name]} defines no cause; reinstall slowtrain")
     print(f"{page.id}: {page.title}\n\n{page.doc}")
     return 0
 
 
-def read(file: Path) -> CausePage | None:
+def read_cause_page(file: Path) -> CausePage | None:
     """The page of the cause whose class is in ``file``. None if no class in it has a title."""
     import ast
 
@@ -80,16 +80,16 @@ def format_cause_list(pages: Sequence[CausePage]) -> str:
     return "\n".join([*lines, "", "slowtrain explain CAUSE prints the page of a cause."])
 
 
-def find_cause(said: str, ids: Sequence[str]) -> str:
-    """The id that ``said`` names. Raises ``InputError``, which lists similar ids, if there is none."""
-    wanted = said.strip().lower().replace("_", "-").strip("/")
+def find_cause(text: str, ids: Sequence[str]) -> str:
+    """The id that ``text`` names. Raises ``InputError``, which lists similar ids, if there is none."""
+    wanted = text.strip().lower().replace("_", "-").strip("/")
     exact = [full for full in ids if wanted in (full, full.split("/")[-1])]
     if len(exact) == 1:
         return exact[0]
     near = exact or _closest_ids(wanted, ids)
     what = "matches several causes" if exact else "is not a cause"
     hint = f"did you mean {' or '.join(near)}? " if near else ""
-    raise InputError(f"{said!r} {what}; {hint}'slowtrain explain' lists them all")
+    raise InputError(f"{text!r} {what}; {hint}'slowtrain explain' lists them all")
 
 
 def _closest_ids(wanted: str, ids: Sequence[str]) -> list[str]:

@@ -87,10 +87,10 @@ def main(args: argparse.Namespace) -> int:
     failed: list[FileError] = [] if args.diff else file_fixes.write_fixes(found.rewritten)
     if failed:
         left = {e.file for e in failed}
-        kept = tuple(r for r in found.rewritten if r.file not in left)
+        rewritten = tuple(r for r in found.rewritten if r.file not in left)
         still = lint_paths(sorted(left), chosen).findings  # a file that was not written is not fixed
         findings = (*(f for f in found.findings if f.file not in left), *still)
-        found = replace(found, findings=findings, errors=(*found.errors, *failed), rewritten=kept)
+        found = replace(found, findings=findings, errors=(*found.errors, *failed), rewritten=rewritten)
     text = _render_findings(args, found)
     if args.output is not None:
         write_file(args.output, text)
@@ -125,8 +125,8 @@ def _allowed_effects(args: argparse.Namespace) -> frozenset[Effect]:
     return SAFE_EFFECTS if args.fix or args.diff else frozenset()
 
 
-def _split_names(given: list[str]) -> list[str]:
-    return [name.strip() for one in given for name in one.split(",") if name.strip()]
+def _split_names(values: list[str]) -> list[str]:
+    return [name.strip() for one in values for name in one.split(",") if name.strip()]
 
 
 def _add_runtime(found: LintAnswer, folder: Path) -> LintAnswer:
@@ -177,7 +177,7 @@ def _cause_pages(found: LintAnswer) -> dict[str, tuple[str, str]]:
 
     titles = {f.cause: (f.title, "") for f in found.findings}
     files = cause_files()
-    pages = [explain.read(files[cause]) for cause in titles if cause in files]
+    pages = [explain.read_cause_page(files[cause]) for cause in titles if cause in files]
     return {**titles, **{p.id: (p.title, p.doc) for p in pages if p is not None}}
 
 

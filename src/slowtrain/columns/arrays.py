@@ -19,14 +19,14 @@ BUCKETS_PER_DOUBLING = 32  # of a histogram of durations, per doubling of the du
 
 def median_value(values: ArrayLike) -> np.float64:
     """The median of all values; NaN if there are none or one of them is NaN."""
-    given = np.asarray(values)
-    return np.float64(np.median(given)) if given.size else np.float64("nan")
+    array = np.asarray(values)
+    return np.float64(np.median(array)) if array.size else np.float64("nan")
 
 
 def quantile(values: ArrayLike, share: float) -> np.float64:
     """The quantile with linear interpolation; NaN if there are no values or one of them is NaN."""
-    given = np.asarray(values, dtype=np.float64)
-    return np.float64(np.quantile(given, share)) if given.size else np.float64("nan")
+    array = np.asarray(values, dtype=np.float64)
+    return np.float64(np.quantile(array, share)) if array.size else np.float64("nan")
 
 
 def distinct_with_codes(ids: Ints) -> tuple[Ints, Codes]:

@@ -208,7 +208,7 @@ class Pipeline:
         """The stage that limits how fast batches arrive."""
         return max(self.stages(), key=lambda s: s.latency_ms) if self.nodes else None
 
-    def changed(self, *nodes: Node) -> Pipeline:
+    def with_nodes(self, *nodes: Node) -> Pipeline:
         """Return the pipeline with these nodes in place of those with the same id."""
         new = {n.id: n for n in nodes}
         return replace(self, nodes=tuple(new.get(n.id, n) for n in self.nodes))

@@ -120,7 +120,7 @@ def covered_length(intervals: Intervals, start: Floats, end: Floats) -> Floats:
         return np.zeros(len(start))
     sums = np.concatenate(([0.0], np.cumsum(intervals[1] - intervals[0])))
 
-    def until(at: Floats) -> Floats:
+    def covered_until(at: Floats) -> Floats:
         """Covered time from the beginning to ``at``."""
         i = np.searchsorted(intervals[0], at, side="right")
         full = sums[i]
@@ -128,7 +128,7 @@ def covered_length(intervals: Intervals, start: Floats, end: Floats) -> Floats:
         over = np.where(i > 0, np.maximum(intervals[1][last] - at, 0.0), 0.0)
         return np.asarray(full - over)
 
-    return until(end) - until(start)
+    return covered_until(end) - covered_until(start)
 
 
 def overlap_per_range(start: Floats, end: Floats, low: Floats, high: Floats) -> Floats:
@@ -137,19 +137,19 @@ def overlap_per_range(start: Floats, end: Floats, low: Floats, high: Floats) -> 
         return np.zeros(len(low))
     origin = start.min()  # subtracted, because sums of small numbers keep more digits
 
-    def since(edges: Floats) -> Callable[[Floats], Floats]:
+    def time_since_edges(edges: Floats) -> Callable[[Floats], Floats]:
         """Summed time from each edge before a moment to that moment."""
         edges = np.sort(edges) - origin
         sums = np.concatenate(([0.0], np.cumsum(edges)))
 
-        def until(at: Floats) -> Floats:
+        def time_until(at: Floats) -> Floats:
             count = np.searchsorted(edges, at - origin)
             return np.asarray(count * (at - origin) - sums[count])
 
-        return until
+        return time_until
 
-    begun, ended = since(start), since(end)
-    return (begun(high) - ended(high)) - (begun(low) - ended(low))
+    since_start, since_end = time_since_edges(start), time_since_edges(end)
+    return (since_start(high) - since_end(high)) - (since_start(low) - since_end(low))
 
 
 def innermost_owners(
@@ -161,7 +161,7 @@ def innermost_owners(
     """
     at, open_spans = low, list[tuple[float, Owner]]()
 
-    def until(moment: float) -> Iterator[tuple[float, float, Owner]]:
+    def stretches_until(moment: float) -> Iterator[tuple[float, float, Owner]]:
         nonlocal at
         moment = min(max(moment, low), high)
         if moment > at:
@@ -170,14 +170,14 @@ def innermost_owners(
 
     for start, end, owner in sorted(spans, key=lambda s: (s[0], -s[1])):
         while open_spans and open_spans[-1][0] <= start:
-            yield from until(open_spans[-1][0])
+            yield from stretches_until(open_spans[-1][0])
             open_spans.pop()
-        yield from until(start)
+        yield from stretches_until(start)
         open_spans.append((end, owner))
     while open_spans:
-        yield from until(open_spans[-1][0])
+        yield from stretches_until(open_spans[-1][0])
         open_spans.pop()
-    yield from until(high)
+    yield from stretches_until(high)
 
 
 def enclosing_spans(start: Floats, end: Floats) -> Ints:

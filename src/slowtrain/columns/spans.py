@@ -57,7 +57,7 @@ class Spans:
         """When any span runs."""
         return intervals.union(self.start_ms, self.end_ms)
 
-    def between(self, start_ms: float, end_ms: float) -> Spans:
+    def starting_between(self, start_ms: float, end_ms: float) -> Spans:
         """Return the spans that start in ``[start_ms, end_ms)``."""
         a, b = np.searchsorted(self.start_ms, (start_ms, end_ms))
         some = slice(int(a), int(max(a, b)))

@@ -127,11 +127,11 @@ class Steps:
     def warm(self) -> int:
         """Number of warm-up steps."""
         # Steps in windows are neither warm-up nor steady, because they were disturbed on purpose.
-        early = ~self.told & ~self.windowed
+        early = ~self.steady_or_rare & ~self.windowed
         return int((early if self.edge is None else early & ~self.edge).sum())
 
     @property
-    def told(self) -> Bools:
+    def steady_or_rare(self) -> Bools:
         """The steady steps, and the long ones of thinned stretches: it includes every long step of the run."""
         return self.steady if self.rare is None else self.steady | self.rare
 

@@ -73,15 +73,15 @@ def ask_framework(name: str, environ: Mapping[str, str] | None = None) -> dict[s
         return {"error": f"did not answer in {MAX_ANSWER_S:.0f} s"}
     except OSError as error:
         return {"error": str(error)}
-    said = done.stderr.decode(errors="replace").splitlines()
+    log_lines = done.stderr.decode(errors="replace").splitlines()
     for line in reversed(done.stdout.decode(errors="replace").splitlines()):
         if line.startswith(ANSWER_PREFIX):
             found = json.loads(line.removeprefix(ANSWER_PREFIX))
             if isinstance(found.get("loaded"), list):
                 found["loaded"] = cuda_libraries.describe_loaded_files(found["loaded"])
-            return {**found, "said": gpu_log_lines(said)}
-    last = next((line for line in reversed(said) if line.strip()), "no answer")
-    return {"error": f"ended with exit code {done.returncode}: {last.strip()[:200]}", "said": gpu_log_lines(said)}
+            return {**found, "said": gpu_log_lines(log_lines)}
+    last = next((line for line in reversed(log_lines) if line.strip()), "no answer")
+    return {"error": f"ended with exit code {done.returncode}: {last.strip()[:200]}", "said": gpu_log_lines(log_lines)}
 
 
 def gpu_log_lines(lines: Sequence[str]) -> list[str]:
@@ -127,7 +127,7 @@ def sample_under_load(gpus: Gpus, framework: str | None, command: Sequence[str] 
             try:
                 for line in child.stdout or ():
                     if line.startswith(PROGRESS_PREFIX.encode()):
-                        watch.told(json.loads(line[len(PROGRESS_PREFIX) :]))
+                        watch.handle_line(json.loads(line[len(PROGRESS_PREFIX) :]))
             finally:
                 timer.cancel()
                 watch.end()
@@ -148,7 +148,7 @@ class _LoadSampler:
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
 
-    def told(self, line: Mapping[str, Any]) -> None:
+    def handle_line(self, line: Mapping[str, Any]) -> None:
         index = int(line["device"])
         if line["begun"]:
             self.end()
@@ -199,17 +199,17 @@ XID_PATTERN = re.compile(r"NVRM: Xid \(PCI:([0-9a-fA-F:.]+)\): (\d+)")
 LOG_COMMANDS = (("dmesg",), ("journalctl", "--dmesg", "--quiet", "--no-pager"))  # more users may read the journal
 
 
-def read_xids(said: str | None = None) -> dict[str, Any]:
+def read_xids(text: str | None = None) -> dict[str, Any]:
     """``xids``: code, count and PCI address; None with ``unmeasured`` if the log cannot be read."""
     why = None
-    for command in LOG_COMMANDS if said is None else ():
-        said, refused = _run_log_command(command)
+    for command in LOG_COMMANDS if text is None else ():
+        text, refused = _run_log_command(command)
         why = why or refused
-        if said is not None:
+        if text is not None:
             break
-    if said is None:
+    if text is None:
         return {"xids": None, "unmeasured": why}
-    counted = Counter((match[1], int(match[2])) for match in XID_PATTERN.finditer(said))
+    counted = Counter((match[1], int(match[2])) for match in XID_PATTERN.finditer(text))
     return {
         "xids": [{"address": a, "code": code, "count": n} for (a, code), n in sorted(counted.items())],
         "unmeasured": None,
@@ -225,8 +225,8 @@ def _run_log_command(command: Sequence[str]) -> tuple[str | None, str | None]:
         return None, f"{name} is not installed here"
     if done.returncode:
         return None, f"{name} needs root here: try sudo {name} | grep -i xid"
-    said = done.stdout.decode(errors="replace")
-    return (said, None) if said.strip() else (None, f"{name} shows nothing here")
+    text = done.stdout.decode(errors="replace")
+    return (text, None) if text.strip() else (None, f"{name} shows nothing here")
 
 
 MAX_FACTS_FILE_BYTES = 8 << 20
@@ -282,8 +282,8 @@ def read_facts_file(path: Path) -> dict[str, Any]:
         found = found["facts"]  # the doctor's complete answer
     schema = found.get("schema") if isinstance(found, dict) else None
     if schema != SCHEMA:
-        said = f"has the schema {schema!r}" if schema is not None else "has no schema"
-        raise InputError(f"{path} {said}, not {SCHEMA!r}; `slowtrain doctor --json` writes a machine's facts")
+        problem = f"has the schema {schema!r}" if schema is not None else "has no schema"
+        raise InputError(f"{path} {problem}, not {SCHEMA!r}; `slowtrain doctor --json` writes a machine's facts")
     lacking = [name for name in REQUIRED_SECTIONS if not isinstance(found.get(name), dict)]
     if lacking:
         raise InputError(f"{path} is damaged: it has no {lacking[0]!r}; write it again with `slowtrain doctor --json`")

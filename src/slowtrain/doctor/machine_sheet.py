@@ -28,8 +28,8 @@ from slowtrain.number_text import format_count
 from slowtrain.trace import Trace
 
 
-def build_sheet(facts: Mapping[str, Any], given: str | None = None) -> Sheet:
-    """Judges facts. ``given`` is the name of the facts file, if any. Damaged facts may raise any exception."""
+def build_sheet(facts: Mapping[str, Any], facts_file: str | None = None) -> Sheet:
+    """Judges facts. ``facts_file`` is the name of the facts file, if any. Damaged facts may raise any exception."""
     trace = trace_of_facts(facts)
     checks = check_facts(machine_facts(trace))
     found = diagnose.diagnose_trace(trace, machine_causes())
@@ -48,7 +48,7 @@ def build_sheet(facts: Mapping[str, Any], given: str | None = None) -> Sheet:
         ordered,
         sources,
         facts,
-        given,
+        facts_file,
     )
 
 
@@ -102,23 +102,23 @@ def _describe_machine(facts: Mapping[str, Any]) -> list[tuple[str, str]]:
     ]
     inside += ["virtual machine"] if nested_fact(facts, "cpu", "virtual") else []
     inside += [name] if (name := nested_fact(facts, "platform", "distribution", "name")) else []
-    said = [("system", (where or "unknown") + (f" ({', '.join(map(str, inside))})" if inside else ""))]
+    rows = [("system", (where or "unknown") + (f" ({', '.join(map(str, inside))})" if inside else ""))]
     cores, model = number_or_none(nested_fact(facts, "cpu", "logical_cores")), nested_fact(facts, "cpu", "model")
     memory = number_or_none(nested_fact(facts, "memory", "usable_bytes"))
     host = [format_count(cores, "core") if cores else None, f"of {model}" if model else None]
     host += [f", {format_bytes(memory)}" if memory else None]
-    said.append(("host", " ".join(str(h) for h in host if h).replace(" ,", ",") or "unknown"))
-    said.append(("GPU", _describe_gpus(facts)))
+    rows.append(("host", " ".join(str(h) for h in host if h).replace(" ,", ",") or "unknown"))
+    rows.append(("GPU", _describe_gpus(facts)))
     asked = [
         f"{build_label(name, b)}{'' if b.get('error') else _describe_build(b)}"
         if b.get("version")
         else f"{FRAMEWORK_TITLES.get(name, name)}, not asked"
         for name, b in framework_builds(facts).items()
     ]
-    said.append(("framework", "; ".join(asked) or "not asked"))
+    rows.append(("framework", "; ".join(asked) or "not asked"))
     if keras_backend_name(facts) != "tensorflow":
-        said.append(("Keras on", keras_backend_name(facts)))
-    return said
+        rows.append(("Keras on", keras_backend_name(facts)))
+    return rows
 
 
 def _describe_gpus(facts: Mapping[str, Any]) -> str:

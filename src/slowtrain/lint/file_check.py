@@ -107,13 +107,13 @@ def _document_result(document: Document, asked: Iterable[Cause[Any]], active: Co
             raise
         except Exception as error:  # noqa: BLE001  a bug in one cause must not hide the findings of the others
             errors.append(FileError(file, f"{cause.id} failed ({type(error).__name__}: {error}); please report"))
-    kept = [(c, s) for c, s in spots if not _is_ignored(ignores, c, s)]
+    shown = [(c, s) for c, s in spots if not _is_ignored(ignores, c, s)]
     if UNUSED_IGNORE in active:
-        kept += [
+        shown += [
             (UNUSED_IGNORE, s)
             for s in hidden_findings.unused_comments(file, ignores, active, len(lint_settings.known_ids()))
         ]
-    for cause_id, spot in kept:
+    for cause_id, spot in shown:
         rows = documents.split_lines(document.source.text) if rows is None else rows
         findings.append(_build_finding(document, rows, cause_id, titles[cause_id], spot))
     findings.sort(key=lambda f: (f.cell or 0, f.line, f.column, f.cause))

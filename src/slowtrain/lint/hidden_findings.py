@@ -89,10 +89,10 @@ def unused_comments(
         yield _unused_spot(file, one, f"{says}, so there is nothing to ignore", [n for n in one.ids if n not in idle])
 
 
-def _unused_spot(file: str, one: IgnoreComment, says: str, kept: list[str]) -> Spot:
+def _unused_spot(file: str, one: IgnoreComment, says: str, causes: list[str]) -> Spot:
     start, end = one.start, one.end
-    text = f"# slowtrain: ignore[{', '.join(kept)}]" if kept else ""
-    if not kept:  # the spaces before the comment are removed with it
+    text = f"# slowtrain: ignore[{', '.join(causes)}]" if causes else ""
+    if not causes:  # the spaces before the comment are removed with it
         start = len(one.row[:start].rstrip()) if one.row[:start].strip() else start
     begun, ended = (len(one.row[:n].encode()) for n in (start, end))
     edit = Edit(file, (one.line, begun), (one.line, ended), text)
@@ -111,17 +111,17 @@ def baseline_document(findings: Iterable[LintFinding], file: Path) -> str:
 def remove_known_findings(found: LintAnswer, file: Path) -> LintAnswer:
     """Removes the findings listed in the baseline ``file``. Raises ``InputError`` if it is not a baseline."""
     left = _read_baseline(file)
-    kept = []
+    new = []
     for finding in found.findings:
         key = _finding_key(finding, file)
         if left[key] > 0:
             left[key] -= 1
         else:
-            kept.append(finding)
-    known, gone = len(found.findings) - len(kept), sum(left.values())
+            new.append(finding)
+    known, gone = len(found.findings) - len(new), sum(left.values())
     notes = [f"{known} already in {file}"] if known else []
     notes += [f"{gone} in {file} no longer found; --write-baseline {file} removes them"] if gone else []
-    return replace(found, findings=tuple(kept), notes=(*found.notes, *notes))
+    return replace(found, findings=tuple(new), notes=(*found.notes, *notes))
 
 
 def _finding_key(finding: LintFinding, file: Path) -> FindingKey:

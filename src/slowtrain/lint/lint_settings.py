@@ -100,24 +100,24 @@ def load_settings(
     Raises ``InputError`` for invalid settings.
     """
     file = config if config is not None else _nearest_config(paths)
-    given = _lint_table(file, wanted=config is not None) if file is not None else {}
+    table = _lint_table(file, wanted=config is not None) if file is not None else {}
     where = str(file)
     chosen = (
         expand_names(select, "--select")
-        or expand_names(_string_list(given, "select", where), where)
+        or expand_names(_string_list(table, "select", where), where)
         or frozenset(known_ids())
     )
-    left = expand_names(_string_list(given, "ignore", where), where)
+    left = expand_names(_string_list(table, "ignore", where), where)
     if select:  # --select takes precedence over ``ignore`` in the file
         left = frozenset()
     active = chosen - left - expand_names(ignore, "--ignore")
-    per_file = given.get("per-file-ignores", {})
+    per_file = table.get("per-file-ignores", {})
     if not isinstance(per_file, Mapping):
         raise InputError(f"{where}: per-file-ignores must be a table of patterns and lists of causes")
     return LintSettings(
         active,
         os.path.abspath(file.parent) if file is not None else os.getcwd(),
-        tuple(_string_list(given, "exclude", where)),
+        tuple(_string_list(table, "exclude", where)),
         tuple((str(p), expand_names(_string_list(per_file, p, where), where)) for p in per_file),
     )
 

@@ -65,9 +65,9 @@ def _finding_runtime(
 
 
 def _share_lines(one: str, other: str) -> bool:
-    """Whether what was measured for one cause may be what the text shows of the other.
+    """Whether a measurement of one cause may belong to a finding of the other.
 
-    A kept tensor takes memory where it was computed, which no text tells.
+    For example, memory of a kept tensor is measured where it was computed, and the text shows where it is kept.
     """
     return one == other or "" != class_of(one).lines_shared_as == class_of(other).lines_shared_as
 
@@ -87,7 +87,7 @@ def _confirmed_cost(diagnosis: Diagnosis, checkup: Checkup) -> RuntimeState:
 
 
 def _at_measured_line(finding: LintFinding, diagnosis: Diagnosis, reached: _ReachedLines) -> bool:
-    """Whether one of the measured lines lies in the statement of the finding."""
+    """Whether the statement of the finding contains one of the measured lines."""
     for place in diagnosis.evidence.where:
         if reached.is_same_file(place.file, finding.file):
             first, last = reached.statement_lines(finding)
@@ -115,9 +115,9 @@ def _by_path(trace: Trace, fact: str) -> dict[str, str]:
 
 def changed_files(files: Iterable[str], trace: Trace) -> list[str]:
     """The files whose text has changed since the recording was made."""
-    kept, digests = _by_path(trace, "sources"), _by_path(trace, "modules")
+    texts, digests = _by_path(trace, "sources"), _by_path(trace, "modules")
     real = {file: os.path.realpath(file) for file in files}
-    return [f for f, path in real.items() if _differs_from_recorded(f, kept.get(path), digests.get(path))]
+    return [f for f, path in real.items() if _differs_from_recorded(f, texts.get(path), digests.get(path))]
 
 
 def _sha256_digest(data: bytes) -> str:
@@ -126,7 +126,7 @@ def _sha256_digest(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
-def _differs_from_recorded(file: str, kept: str | None, digest: str | None) -> bool:
+def _differs_from_recorded(file: str, recorded: str | None, digest: str | None) -> bool:
     data = _read_bytes(file)
     if data is None:
         return False
@@ -134,7 +134,7 @@ def _differs_from_recorded(file: str, kept: str | None, digest: str | None) -> b
         return not _sha256_digest(data).startswith(digest)
     text = data.decode("utf-8", "replace").replace("\r\n", "\n")
     # The recording keeps only the beginning of a long script.
-    return kept is not None and not text.startswith(kept.replace("\r\n", "\n"))
+    return recorded is not None and not text.startswith(recorded.replace("\r\n", "\n"))
 
 
 def _read_bytes(path: str) -> bytes | None:
@@ -164,7 +164,7 @@ class _ReachedLines:
         for place in (*places, trace.steps.place):
             if place is not None:
                 self.lines.setdefault(_recorded_path(trace, place.file), set()).add(place.line)
-        self._kept = recorded_texts(trace)
+        self._texts = recorded_texts(trace)
         self._sources: dict[str, Source | None] = {}
 
     def is_same_file(self, recorded: str, found: str) -> bool:
@@ -192,7 +192,7 @@ class _ReachedLines:
         if inside not in source.tree.body:
             return False  # methods and nested functions can be called under other names
         name = inside.name
-        every = {**self._kept, os.path.realpath(finding.file): source.text}
+        every = {**self._texts, os.path.realpath(finding.file): source.text}
         return sum(len(re.findall(rf"\b{re.escape(name)}\b", text)) for text in every.values()) == 1
 
     def statement_lines(self, finding: LintFinding) -> tuple[int, int]:
@@ -206,6 +206,6 @@ class _ReachedLines:
 
     def _file_source(self, file: str) -> Source | None:
         if file not in self._sources:
-            kept = self._kept.get(os.path.realpath(file))
-            self._sources[file] = parse_source(file, kept) if kept is not None else read_source(file)
+            recorded = self._texts.get(os.path.realpath(file))
+            self._sources[file] = parse_source(file, recorded) if recorded is not None else read_source(file)
         return self._sources[file]

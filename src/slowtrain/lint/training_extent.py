@@ -81,12 +81,12 @@ def _fits(source: Source) -> list[Event]:
 
 
 def _epochs(event: Event) -> int | None:
-    given = event.given
+    arguments = event.given
     if isinstance(event.node, ast.Call) and any(k.arg is None for k in event.node.keywords):
         return None  # fit(x, **options)
-    if not {"epochs", "nb_epoch"} & set(given.keywords) and len(given.args) <= 2:
+    if not {"epochs", "nb_epoch"} & set(arguments.keywords) and len(arguments.args) <= 2:
         return 1
-    known = given.get("epochs", 3 if event.name == ".fit" else 2).known
+    known = arguments.get("epochs", 3 if event.name == ".fit" else 2).known
     return known if isinstance(known, int) else None
 
 
@@ -121,14 +121,14 @@ def _makes_few_elements(source: Source, spot: Spot) -> bool:
 
 def _loops_of_generator(event: Event) -> list[Loop]:
     """The loops inside the function that makes the elements."""
-    made = max((i for i, loop in enumerate(event.loops) if isinstance(loop.node, ast.Call)), default=-1)
-    return list(event.loops[made + 1 :])
+    generator_at = max((i for i, loop in enumerate(event.loops) if isinstance(loop.node, ast.Call)), default=-1)
+    return list(event.loops[generator_at + 1 :])
 
 
 def _is_once_per_episode(source: Source, spot: Spot) -> bool:
-    """Whether a ``while`` loop beside the finding's lines, in each turn of their loop, calls models in each of its own.
+    """Whether the finding's loop also contains a ``while`` loop that calls models, as for the steps of an episode.
 
-    An episode's many steps take the time, not what is done once after them.
+    The many steps of an episode take the time, not the statement that runs once after them.
     """
     lines = range(spot.start[0], spot.end[0] + 1)
     events = [e for e in interpreter.file_events(source) if e.loops and e.on is not None]
@@ -157,10 +157,10 @@ def _makes_test_set(source: Source, spot: Spot) -> bool:
     if not names or not all(_TEST_SET_NAME.search(name.rpartition(".")[2]) for name in names):
         return False
     fits = call_index.index_of(source).called("fit", "fit_generator")
-    given = {
+    fitted_names = {
         scope_names.dotted_name(node) for call in fits for part in _arguments(call) for node in syntax_tree.walk(part)
     }
-    return not names & given
+    return not names & fitted_names
 
 
 def _arguments(call: ast.Call) -> list[ast.expr]:
@@ -172,14 +172,14 @@ def trains_on_written_rows(source: Source) -> bool:
     fits = _fits(source)
     if not fits or step_loops.step_events(source) or not source.words.isdisjoint(UNCOUNTED_TRAINING):
         return False
-    given = [node_lookup.argument_value(e.node, "x", 0) if isinstance(e.node, ast.Call) else None for e in fits]
-    return all(one is not None and _is_written_array(event.source, one) for event, one in zip(fits, given, strict=True))
+    data = [node_lookup.argument_value(e.node, "x", 0) if isinstance(e.node, ast.Call) else None for e in fits]
+    return all(one is not None and _is_written_array(event.source, one) for event, one in zip(fits, data, strict=True))
 
 
 def _is_written_array(source: Source, node: ast.expr) -> bool:
-    made = setting_origins.written_value(source, node)
-    if isinstance(made, ast.Call) and node_lookup.called_name(made) in ARRAY_FUNCTIONS and made.args:
-        made = setting_origins.written_value(source, made.args[0])
-    if not isinstance(made, ast.List) or not 0 < len(made.elts) <= MAX_WRITTEN_ROWS:
+    value = setting_origins.written_value(source, node)
+    if isinstance(value, ast.Call) and node_lookup.called_name(value) in ARRAY_FUNCTIONS and value.args:
+        value = setting_origins.written_value(source, value.args[0])
+    if not isinstance(value, ast.List) or not 0 < len(value.elts) <= MAX_WRITTEN_ROWS:
         return False
-    return not any(isinstance(n, (ast.Call, ast.Name, ast.Starred, ast.comprehension)) for n in syntax_tree.walk(made))
+    return not any(isinstance(n, (ast.Call, ast.Name, ast.Starred, ast.comprehension)) for n in syntax_tree.walk(value))

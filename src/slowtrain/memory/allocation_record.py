@@ -69,7 +69,7 @@ class AllocationRecord:
     readers: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     @property
-    def named(self) -> bool:
+    def names_ops(self) -> bool:
         """Whether requests name their op.
 
         XLA's programs, which are whole steps in JAX, make requests without a name.
@@ -101,8 +101,8 @@ def read_records(file: Path, graph: Path | None = None) -> dict[str, AllocationR
 def _op_readers(graph: Path) -> dict[str, tuple[str, ...]]:
     found: dict[str, list[str]] = {}
     for op, inputs in json.loads(graph.read_text(encoding="utf-8")).items():
-        for given in inputs:
-            found.setdefault(given, []).append(op)
+        for name in inputs:
+            found.setdefault(name, []).append(op)
     return {op: tuple(by) for op, by in found.items()}
 
 
@@ -129,7 +129,9 @@ def _allocation_rows(line: xplane.Line, wanted: Bools | None, called: Mapping[in
     for name in ("allocator_name", "tf_op", "region_type", "shape"):
         stat = events.stats[name]
         texts[name] = [stat.texts[code] if code >= 0 else "" for code in stat.labels()]
-    numbers = {n: events.stats[n].filled(0) for n in ("requested_bytes", "allocation_bytes", "bytes_allocated", "addr")}
+    numbers = {
+        n: events.stats[n].per_event(0) for n in ("requested_bytes", "allocation_bytes", "bytes_allocated", "addr")
+    }
     for i in range(len(events)):
         yield _Row(
             int(events.start_ps[i]),
@@ -257,7 +259,7 @@ def predict_third(first: MeasuredBatch, second: MeasuredBatch, third: MeasuredBa
 
 def _matching_sizes(others: Sequence[AllocationRequest], mine: MeasuredBatch) -> list[float | None]:
     """The size of each request in the other record; None if it scales with the batch."""
-    if not mine.record.named:
+    if not mine.record.names_ops:
         return _matching_sizes_by_place(others, mine)
     by_op: dict[tuple[str, str], list[int]] = {}
     for request in others:

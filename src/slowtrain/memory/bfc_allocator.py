@@ -58,7 +58,7 @@ class Allocator:
         if chunk is None:
             return None
         if chunk.size_bytes >= 2 * wanted or chunk.size_bytes - wanted >= MAX_WASTE_BYTES:
-            self._split(chunk, wanted)
+            self._split_chunk(chunk, wanted)
         chunk.used, chunk.requested_bytes = True, size_bytes
         self.in_use_bytes += chunk.size_bytes
         self.peak_bytes = max(self.peak_bytes, self.in_use_bytes)
@@ -112,7 +112,7 @@ class Allocator:
         insort(self._free, (size, chunk.address))
         return True
 
-    def _split(self, chunk: Chunk, wanted: int) -> None:
+    def _split_chunk(self, chunk: Chunk, wanted: int) -> None:
         rest = Chunk(chunk.address + wanted, chunk.size_bytes - wanted, before=chunk, after=chunk.after)
         if chunk.after is not None:
             chunk.after.before = rest

@@ -49,29 +49,29 @@ def replay_requests(requests: ScaledRequests, batch: int, pool: MemoryPool, *, h
     """Replays the requests. ``holders``: also records what was held at the peak, which takes longer."""
     allocator = Allocator(pool.limit_bytes, growth=pool.growth)
     sizes = requests.sizes(batch)
-    held: dict[int, int] = {}
+    held_chunks: dict[int, int] = {}
     at_peak: tuple[int, ...] = ()
     before = requests.measured.record.before_bytes
     failed = -1 if before and allocator.allocate(before) is None else None
     threads: _ThreadOrder | None = None
     for place, (at, taken) in enumerate(requests.order if failed is None else ()):
         if not taken:
-            if at in held:
-                allocator.free(held.pop(at))
+            if at in held_chunks:
+                allocator.free(held_chunks.pop(at))
             continue
         peak = allocator.peak_bytes
         address = allocator.allocate(sizes[at])
         if address is None:
             threads = threads or _ThreadOrder(requests)
-            for other in threads.awaited_releases(place, held):
-                allocator.free(held.pop(other))
+            for other in threads.awaited_releases(place, held_chunks):
+                allocator.free(held_chunks.pop(other))
             address = allocator.allocate(sizes[at])
         if address is None:
             failed = at
             break
-        held[at] = address
+        held_chunks[at] = address
         if holders and allocator.peak_bytes > peak:
-            at_peak = tuple(held)
+            at_peak = tuple(held_chunks)
     return ReplayOutcome(
         failed is None,
         allocator.peak_bytes,
@@ -104,40 +104,42 @@ class _ThreadOrder:
             if taken:
                 self.of_op.setdefault(request.op, []).append(place)
 
-    def awaited_releases(self, place: int, held: Container[int]) -> list[int]:
+    def awaited_releases(self, place: int, held_chunks: Container[int]) -> list[int]:
         """The requests that other threads release if the request at ``place`` waits."""
         mine = self.requests[self.order[place][0]]
         found: list[int] = []
         for line, places in self.of_thread.items():
             next_at = bisect_left(places, place)
-            working = self._current_op(places[:next_at], held)
+            working = self._current_op(places[:next_at], held_chunks)
             if line == mine.line or working in (None, mine.op):
                 continue
             for later in places[next_at:]:
                 at, taken = self.order[later]
                 if taken:
                     break
-                if at in held and (self.requests[at].kind == "temp" or self._read(at, place, working, mine.op)):
+                if at in held_chunks and (
+                    self.requests[at].kind == "temp" or self._is_read(at, place, working, mine.op)
+                ):
                     found.append(at)
         return found
 
-    def _current_op(self, past: Sequence[int], held: Container[int]) -> str | None:
+    def _current_op(self, past: Sequence[int], held_chunks: Container[int]) -> str | None:
         """The op that a thread is executing: it requested memory and has released none since, or it holds workspace."""
         for place in reversed(past):
             at, taken = self.order[place]
             request = self.requests[at]
-            if taken and at in held:
+            if taken and at in held_chunks:
                 return request.op if place == past[-1] or request.kind == "temp" else None
         return None
 
-    def _read(self, at: int, place: int, working: str, waiting: str) -> bool:
+    def _is_read(self, at: int, place: int, working: str, waiting: str) -> bool:
         """Whether every reader of a request has begun at ``place``, and none of them waits."""
         readers = self._requesting_readers(self.requests[at].op)
         if not readers or (waiting in readers and waiting != working):
             return False
-        return all(reader == working or self._begun(reader, self.taken[at], place) for reader in readers)
+        return all(reader == working or self._has_begun(reader, self.taken[at], place) for reader in readers)
 
-    def _begun(self, op: str, after: int, before: int) -> bool:
+    def _has_begun(self, op: str, after: int, before: int) -> bool:
         places = self.of_op[op]
         first = bisect_right(places, after)
         return first < len(places) and places[first] < before
@@ -195,7 +197,7 @@ class PeakForecast:
 
     def requests(self, batch: int) -> ScaledRequests:
         """XLA chooses other kernels for other batches, so it uses the records next to that batch, else the largest."""
-        if self.measured[-1].record.named:
+        if self.measured[-1].record.names_ops:
             return self.orders[0]
         batches = [m.batch for m in self.measured]
         above = min(max(bisect_left(batches, batch), 1), len(batches) - 1)
@@ -238,9 +240,9 @@ def forecast_peaks(measured: Sequence[MeasuredBatch]) -> PeakForecast:
         raise ValueError("a line needs two batches")
     errors = [_prediction_error(*three) for three in zip(known, known[1:], known[2:], strict=False)]
     high = known[-1]
-    others = reversed(known[:-1]) if high.record.named else ()  # XLA's programs make requests in one order
+    others = reversed(known[:-1]) if high.record.names_ops else ()  # XLA's programs make requests in one order
     orders = (scale_requests(known[-2], high), *(scale_requests(one, high, order=one) for one in others))
-    counted = errors if high.record.named else errors[-1:]
+    counted = errors if high.record.names_ops else errors[-1:]
     return PeakForecast(known, orders, max(map(abs, errors), default=None), max([MIN_MARGIN_SHARE, *counted]))
 
 
@@ -266,7 +268,7 @@ _COPY = re.compile(r"_\d+$")
 def peak_need(requests: ScaledRequests, batch: int, outcome: ReplayOutcome, variables: Mapping[str, int]) -> Need:
     """``outcome`` is a replay at that batch with holders; ``variables`` are the probe's bytes by kind."""
     sizes = requests.sizes(batch)
-    held: Counter[str] = Counter()
+    bytes_by_part: Counter[str] = Counter()
     layers: Counter[str] = Counter()
     lasting = requests.measured.record.before_bytes
     for at in outcome.at_peak:
@@ -274,16 +276,17 @@ def peak_need(requests: ScaledRequests, batch: int, outcome: ReplayOutcome, vari
         if request.released is None and not _is_input(request):
             lasting += size
             continue
-        part = temporary_part(request) if requests.measured.record.named else "step"
-        held[part] += size
+        part = temporary_part(request) if requests.measured.record.names_ops else "step"
+        bytes_by_part[part] += size
         if part == "activations":
             layers[layer_name(request.op)] += size
-    held["parameters"] = min(variables.get("trained", 0) + variables.get("other", 0), lasting)
-    slots = min(variables.get("optimizer", 0), lasting - held["parameters"])
-    held["optimizer"] += slots
-    held["other"] += lasting - held["parameters"] - slots
-    held["other"] += max(outcome.peak_bytes - sum(held.values()), 0)  # pieces are larger than the requests
-    return Need(batch, outcome.peak_bytes, {p: held[p] for p in PEAK_PARTS}, tuple(layers.most_common()))
+    bytes_by_part["parameters"] = min(variables.get("trained", 0) + variables.get("other", 0), lasting)
+    slots = min(variables.get("optimizer", 0), lasting - bytes_by_part["parameters"])
+    bytes_by_part["optimizer"] += slots
+    bytes_by_part["other"] += lasting - bytes_by_part["parameters"] - slots
+    # Pieces are larger than the requests.
+    bytes_by_part["other"] += max(outcome.peak_bytes - sum(bytes_by_part.values()), 0)
+    return Need(batch, outcome.peak_bytes, {p: bytes_by_part[p] for p in PEAK_PARTS}, tuple(layers.most_common()))
 
 
 def temporary_part(request: AllocationRequest) -> str:

@@ -85,7 +85,7 @@ class MemoryRequest:
     constant: bool = False
 
     @property
-    def needed(self) -> int | None:
+    def needed_bytes(self) -> int | None:
         return self.rounded_bytes if self.rounded_bytes is not None else self.bytes
 
 

@@ -92,7 +92,7 @@ class LintAnswer:
     notes: tuple[str, ...] = ()
 
     @property
-    def fixed(self) -> int:
+    def fixed_count(self) -> int:
         return sum(r.fixed for r in self.rewritten)
 
 

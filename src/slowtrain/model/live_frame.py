@@ -70,7 +70,7 @@ class Curve:
     end_ms: float = 0.0
 
     @property
-    def known(self) -> tuple[float, ...]:
+    def known_values(self) -> tuple[float, ...]:
         return tuple(v for v in self.values if v is not None)
 
 

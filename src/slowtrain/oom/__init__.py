@@ -37,16 +37,16 @@ def read_log(source: Path | IO[bytes], path: str) -> Exhaustion:
     except (OSError, zlib.error) as error:
         raise InputError(f"cannot read {path} ({getattr(error, 'strerror', None) or error})") from error
     found.close()
-    told = judge_log(found, path)
-    told = replace(told, notes=(*told.notes, *cut))
-    if not told.findings and not told.retries and not told.refusals:
+    judged = judge_log(found, path)
+    judged = replace(judged, notes=(*judged.notes, *cut))
+    if not judged.findings and not judged.retries and not judged.refusals:
         seen = "this one line" if found.lines == 1 else f"these {found.lines:,} lines"
         seen += ", which end where the file was truncated" if cut else ""
         raise InputError(
             f"{path}: no allocator of TensorFlow, JAX or PyTorch ran out of memory in {seen}; give the log of the "
             "run's stderr (python train.py 2> train.log), without TF_CPP_MIN_LOG_LEVEL"
         )
-    return told
+    return judged
 
 
 def judge_log(found: LogReader, path: str) -> Exhaustion:
@@ -140,14 +140,14 @@ def _log_blocks(source: Path | IO[bytes], path: str) -> Iterator[bytes]:
 
 def _unpacked_blocks(plain: gzip.GzipFile) -> Iterator[bytes]:
     """Yields whole blocks, and the bytes before the end of a truncated file, which one ``read_log`` would lose."""
-    held = bytearray()
+    block = bytearray()
     try:
         while piece := plain.read1(LOG_BLOCK_BYTES):
-            held += piece
-            if len(held) >= LOG_BLOCK_BYTES:
-                yield bytes(held)
-                held.clear()
+            block += piece
+            if len(block) >= LOG_BLOCK_BYTES:
+                yield bytes(block)
+                block.clear()
     except EOFError:
-        yield bytes(held)
+        yield bytes(block)
         raise
-    yield bytes(held)
+    yield bytes(block)

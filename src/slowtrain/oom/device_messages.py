@@ -103,7 +103,7 @@ def read_dump_line(builder: DumpBuilder, text: bytes) -> None:
             builder.request = replace(builder.request, bytes=parse_size(wanted[1], wanted[2]))
         builder.in_last_bin = LAST_BIN in text
     elif builder.in_last_bin and (piece := PIECE.match(text)):
-        builder.largest_told_bytes = max(builder.largest_told_bytes or 0, parse_size(piece[1], piece[2]) or 0)
+        builder.largest_stated_bytes = max(builder.largest_stated_bytes or 0, parse_size(piece[1], piece[2]) or 0)
     elif summed := SUMMED_CHUNKS.match(text):
         each = parse_size(summed[2])
         if each and len(builder.sums) < MAX_SUMS:
@@ -182,8 +182,8 @@ def read_xla_error(line: bytes, builder: DumpBuilder) -> bool:
     if found is None:
         return False
     builder.allocator = "XLA"
-    told = next((found[i], found[i + 1]) for i in (1, 5) if found[i]) if found[1] or found[5] else None
-    builder.ask(parse_size(*told) if told else parse_size(found[3] or found[4]))
+    size = next((found[i], found[i + 1]) for i in (1, 5) if found[i]) if found[1] or found[5] else None
+    builder.ask(parse_size(*size) if size else parse_size(found[3] or found[4]))
     if found[4]:
         builder.request = replace(builder.request, constant=True)
     return True
@@ -202,8 +202,8 @@ def read_allocator_summary(builder: DumpBuilder, text: bytes) -> bool:
     if found is None:
         return False
     _, free, largest, growth, pool = (parse_size(found[i], found[i + 1] or b"") for i in range(1, 11, 2))
-    builder.told_free_bytes, builder.usable_bytes = free, largest
-    builder.growth_bytes, builder.told_pool_bytes = growth, pool
+    builder.stated_free_bytes, builder.usable_bytes = free, largest
+    builder.growth_bytes, builder.stated_pool_bytes = growth, pool
     return True
 
 
@@ -216,7 +216,7 @@ def read_buffer_line(builder: DumpBuilder, line: bytes) -> bool:
     if named := OPERATOR.match(line) or BUFFER_LABEL.match(line):
         bytes_ = builder.stats.pop("buffer", 0)
         if bytes_:
-            builder.made(decode_name(named[1]), bytes_)
+            builder.add_op_memory(decode_name(named[1]), bytes_)
             source = SOURCE.search(line)
             if source is not None and not is_library_file(source[1]):
                 builder.places.setdefault(builder.newest_op, Place(decode_name(source[1]), int(source[2])))
@@ -270,7 +270,7 @@ def read_tpu_error(line: bytes, builder: DumpBuilder) -> bool:
         free, reservable = _FREE.search(line), _RESERVABLE.search(line)
         builder.allocator = "TPU hbm"
         builder.ask(parse_size(reserve[1], reserve[2]))
-        builder.told_free_bytes = parse_size(free[1], free[2]) if free else None
+        builder.stated_free_bytes = parse_size(free[1], free[2]) if free else None
         builder.usable_bytes = parse_size(reservable[1], reservable[2]) if reservable else None
         return True
     if cores := _CORES.search(line):

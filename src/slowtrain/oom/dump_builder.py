@@ -97,10 +97,10 @@ class DumpBuilder:
     limit_bytes: int | None = None
     growth_bytes: int | None = None
     driver_free_bytes: int | None = None
-    told_free_bytes: int | None = None  # from the summary line, with three digits
-    told_pool_bytes: int | None = None
+    stated_free_bytes: int | None = None  # from the summary line, with three digits
+    stated_pool_bytes: int | None = None
     in_last_bin: bool = False  # the pieces that follow are all free pieces of large size
-    largest_told_bytes: int | None = None  # the largest of those
+    largest_stated_bytes: int | None = None  # the largest of those
     usable_bytes: int | None = None  # the largest free piece that this request could use
     map: bytes = b""  # each letter is a hundredth of the pool; _ means that nothing is in use
     listed: bool = False  # the log lists chunks or buffers for this dump
@@ -135,9 +135,9 @@ class DumpBuilder:
         self.used_bytes += bytes_
         self.sizes[bytes_ if bytes_ in self.sizes or len(self.sizes) < MAX_DISTINCT_SIZES else 0] += 1
         if op:
-            self.made(op, bytes_)
+            self.add_op_memory(op, bytes_)
 
-    def made(self, op: str, bytes_: int, count: int = 1) -> None:
+    def add_op_memory(self, op: str, bytes_: int, count: int = 1) -> None:
         """Adds memory of an op that the log names."""
         one = self.ops.setdefault(op if op in self.ops or len(self.ops) < MAX_DISTINCT_SIZES else OTHER_OPS, [0, 0])
         one[0] += bytes_
@@ -147,21 +147,26 @@ class DumpBuilder:
     def dump(self) -> Dump:
         """The finished value; what the log does not say stays None."""
         limit = self.limit_bytes if self.limit_bytes is not None else self.stats.get("Limit") or None
-        told = self.stats.get("InUse", self.total_bytes)  # the sum has three digits, the statistics mostly have all
-        whole = self.listed and told is not None and abs(self.used_bytes - told) <= ROUNDING_SHARE * max(told, 1)
+        # The sum has three digits, the statistics mostly have all.
+        stated_bytes = self.stats.get("InUse", self.total_bytes)
+        whole = (
+            self.listed
+            and stated_bytes is not None
+            and abs(self.used_bytes - stated_bytes) <= ROUNDING_SHARE * max(stated_bytes, 1)
+        )
         # The list may hold chunks of another dump, or lack its beginning. If it ends before its sum, nobody knows how
         # much is missing.
-        in_use = self.used_bytes if whole else told
+        in_use = self.used_bytes if whole else stated_bytes
         pool = self.pool_bytes if self.pool_bytes is not None else self._pool_size(whole)
         growth = self.growth_bytes
         if growth is None and limit is not None and pool is not None:
             growth = max(limit - pool, 0)
             growth = 0 if growth <= ROUNDING_SHARE * limit else growth  # the limit has three digits only
-        free, largest = (self.free_bytes, self.largest_bytes) if whole else (self.told_free_bytes, self.usable_bytes)
+        free, largest = (self.free_bytes, self.largest_bytes) if whole else (self.stated_free_bytes, self.usable_bytes)
         if self.usable_bytes is not None and largest is not None and self.usable_bytes < largest * (1 - ROUNDING_SHARE):
             largest = self.usable_bytes  # the largest piece lies at the end that is reserved for other requests
         if largest is None and not whole:
-            largest = self.largest_told_bytes
+            largest = self.largest_stated_bytes
         if free is None and pool is not None and in_use is not None:
             free = max(pool - in_use, 0)
         return Dump(
@@ -181,7 +186,7 @@ class DumpBuilder:
             return self.region_bytes
         if whole:
             return self.used_bytes + self.free_bytes
-        return self.told_pool_bytes or self.bins_bytes or None
+        return self.stated_pool_bytes or self.bins_bytes or None
 
     def _holders_by_size(self, whole: bool) -> tuple[MemoryHolder, ...]:
         sizes = self.sizes if whole or not self.sums else self.sums
@@ -208,7 +213,7 @@ class LogRank:
 
     name: str
     open: dict[str, DumpBuilder] = field(default_factory=dict)
-    told: DumpBuilder | None = None  # the dump that the following lines without a prefix belong to
+    open_dump: DumpBuilder | None = None  # the dump that the following lines without a prefix belong to
     begun: bytes = b""  # the beginning of a line that the next one continues
     wrapped: list[bytes] = field(default_factory=list)  # the lines of one broken sentence
     listing: str = ""  # which list is open: stats, usage, buffers, histogram
@@ -272,6 +277,6 @@ def merge_reports(old: Dump, new: Dump) -> Dump:
     place = best.request.place or other.request.place
     request = replace(best.request, place=place, within=best.request.within or other.request.within)
     # Until Linux 4.19 the kernel first names a process, and then the one that it killed, which may be a child of it.
-    held = best if best.in_use_bytes is not None or other.in_use_bytes is None else other
-    in_use, allocator = held.in_use_bytes, held.allocator or best.allocator or other.allocator
+    holder = best if best.in_use_bytes is not None or other.in_use_bytes is None else other
+    in_use, allocator = holder.in_use_bytes, holder.allocator or best.allocator or other.allocator
     return replace(best, line=old.line, request=request, in_use_bytes=in_use, allocator=allocator)

@@ -56,7 +56,7 @@ def _advice_for(dump: Dump, outcome: FailureOutcome) -> Iterator[Advice]:
 
 def _is_unexplained(dump: Dump, what: Purpose) -> bool:
     """Whether nothing in the request explains why it was refused."""
-    if memory_questions.is_small_request(dump) or (dump.request.needed is None and dump.in_use_bytes is None):
+    if memory_questions.is_small_request(dump) or (dump.request.needed_bytes is None and dump.in_use_bytes is None):
         return True
     # Any card has room for this much. Before the first step, or beside XLA's pool, other allocations held the memory.
     begins = dump.kind is FailureKind.COPY or what is Purpose.VARIABLE or dump.allocator == "XLA"
@@ -95,27 +95,27 @@ def recorded_summary(found: Exhaustion) -> dict[str, Any] | None:
     sure = [one for one in found.findings if one.dump.sure]
     if not sure and not found.retries:
         return None
-    said: dict[str, Any] = {"dumps": found.dumps, "retries": dict(found.retries)}
+    summary: dict[str, Any] = {"dumps": found.dumps, "retries": dict(found.retries)}
     if not sure:
-        return said
+        return summary
     one = sure[0]
     dump, asked = one.dump, one.dump.request
     figures = ("limit_bytes", "in_use_bytes", "free_bytes", "largest_free_bytes", "growth_bytes")
-    held = [
+    holders = [
         (h.name or f"{h.count} pieces of {format_size(h.each_bytes)}", h.bytes)
         for h in (dump.by_op or dump.by_size)[:MAX_LISTED_HOLDERS]
     ]
-    return said | {
+    return summary | {
         "outcome": str(one.outcome),
         "says": one.says,
         "pool": str(dump.pool),
         "allocator": dump.allocator,
-        "asked_bytes": asked.needed,
+        "asked_bytes": asked.needed_bytes,
         "op": asked.op,
         "shape": list(asked.shape) if asked.shape is not None else None,
         "dtype": asked.dtype,
         "site": [asked.place.file, asked.place.line] if asked.place is not None else None,
-        "held": held,
+        "held": holders,
         "advice": [(a.says, a.gain_bytes) for a in one.advice[:MAX_LISTED_HOLDERS]],
         **{name: getattr(dump, name) for name in figures},
     }

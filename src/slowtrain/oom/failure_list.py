@@ -33,7 +33,7 @@ class Failures:
     def keep(self, rank: LogRank, dump: Dump) -> DumpKey:
         self.count += 1
         dump = self._with_device_memory(rank, dump)
-        key = (rank.name, _failure_identity(dump), dump.request.needed, dump.request.op)
+        key = (rank.name, _failure_identity(dump), dump.request.needed_bytes, dump.request.op)
         if key in self.dumps and dump.kind in (FailureKind.LIBRARY, FailureKind.KILL):
             self.count -= 1
             self.dumps[key] = merge_reports(self.dumps[key], dump)
@@ -94,12 +94,12 @@ class Failures:
 
         XLA's error follows the allocator's dump of the same size, and Python's traceback follows a line of the logging.
         """
-        asked = builder.request.needed
+        asked = builder.request.needed_bytes
         key = next((key for key in reversed(self.dumps) if key[0] == rank.name), None)
         if key is None or asked is None:
             return False
         dump = self.dumps[key]
-        before = dump.request.needed
+        before = dump.request.needed_bytes
         alike = builder.allocator == "XLA" or (builder.allocator == dump.allocator and dump.request.place is None)
         if not alike or before is None or abs(before - asked) > 0.01 * asked:
             return False
@@ -216,11 +216,13 @@ class OpenDumps(Failures):
             builder = builder or self.begin(rank, thread, "")
             op = chunk["op"]
             bytes_ = parse_size(chunk["size"] or chunk["size2"] or b"")
-            made = device_messages.program_name(chunk["program"]) if chunk["program"] else decode_name(op) if op else ""
+            owner = (
+                device_messages.program_name(chunk["program"]) if chunk["program"] else decode_name(op) if op else ""
+            )
             if chunk["program"]:
                 self.jax.add(rank.name)
             if bytes_ is not None:
-                builder.add_chunk(chunk["kind"] != b"Free", bytes_, made)
+                builder.add_chunk(chunk["kind"] != b"Free", bytes_, owner)
             return
         if device_messages.RETRIED in text and (retried := device_messages.RETRIED_FOR.search(text)):
             self._count_retry(rank, decode_name(retried[1]) or "the allocator", parse_size(retried[2], retried[3]) or 0)
@@ -264,13 +266,13 @@ class OpenDumps(Failures):
         dump = self.newest(rank)
         if dump is None or dump.kind is not FailureKind.REQUEST or dump.request.shape is not None:
             self.keep(rank, DumpBuilder("", self.lines, rank.name, MemoryRequest(asked_bytes)).dump())
-        elif dump.request.needed is None:
+        elif dump.request.needed_bytes is None:
             self.update_newest(rank, bytes=asked_bytes)
 
     def _read_dump_part(self, rank: LogRank, thread: str, builder: DumpBuilder, text: bytes) -> None:
         """Reads the lines of a dump that are not chunks."""
         if text.startswith(b"Stats:"):
-            rank.told, rank.listing = builder, "stats"
+            rank.open_dump, rank.listing = builder, "stats"
             device_messages.read_statistic(builder, text[6:])
         elif device_messages.MAP.match(text):
             builder.map = text.strip()
@@ -285,9 +287,9 @@ class OpenDumps(Failures):
         if asked is not None:
             builder = self.begin(rank, thread, decode_name(asked[1]))
             builder.request = MemoryRequest(parse_size(asked[2]))
-            rank.told, rank.listing = builder, "driver"
+            rank.open_dump, rank.listing = builder, "driver"
         elif builder is not None and text.startswith(b"Stats:"):
-            rank.told, rank.listing = builder, "stats"
+            rank.open_dump, rank.listing = builder, "stats"
             device_messages.read_statistic(builder, text[6:])
         elif builder is not None and (row := device_messages.HISTOGRAM.match(text)):
             builder.sums[parse_size(row[1]) or 0] = min(int(row[2]), 1 << 40)
@@ -303,14 +305,14 @@ class OpenDumps(Failures):
 
     def end(self, rank: LogRank, thread: str) -> None:
         builder = rank.open.pop(thread)
-        if rank.told is builder:
-            rank.told, rank.listing = None, ""
+        if rank.open_dump is builder:
+            rank.open_dump, rank.listing = None, ""
         if thread in OPEN_LISTS:
             if rank.last is not None and rank.last in self.dumps:
                 self.dumps[rank.last] = with_list(self.dumps[rank.last], builder.dump())
             return
         dump = builder.dump()
-        if dump.request.needed is None and dump.in_use_bytes is None:
+        if dump.request.needed_bytes is None and dump.in_use_bytes is None:
             return  # only a line or two of a dump
         self.mixed += builder.listed and not dump.whole
         self.keep(rank, dump)

@@ -9,7 +9,7 @@ from slowtrain.oom.log_text import format_size
 
 
 def failure_outcome(dump: Dump) -> FailureOutcome:
-    needed = dump.request.needed
+    needed = dump.request.needed_bytes
     if dump.kind is FailureKind.KILL:
         return FailureOutcome.KILLED
     if dump.kind is FailureKind.LIBRARY:
@@ -39,7 +39,7 @@ def failure_outcome(dump: Dump) -> FailureOutcome:
 
 def missing_bytes(dump: Dump) -> int | None:
     """By how many bytes the free memory was too small, all pieces together; None if it is unknown."""
-    needed, free = dump.request.needed, free_bytes(dump)
+    needed, free = dump.request.needed_bytes, free_bytes(dump)
     if needed is None or free is None:
         return None
     return max(needed - free - room_bytes(dump), 0)
@@ -141,7 +141,7 @@ def _small_pool_sentence(dump: Dump) -> str:
 
 
 def _request_phrase(dump: Dump) -> str:
-    needed = format_size(dump.request.needed)
+    needed = format_size(dump.request.needed_bytes)
     if log_text.request_purpose(dump.request) is Purpose.ARRAY:
         return f"{needed} requested to turn an array into a constant"
     return f"{needed} requested"
@@ -153,20 +153,20 @@ def _full_sentence(dump: Dump) -> str:
     free, short = free_bytes(dump), missing_bytes(dump)
     if dump.driver_free_bytes is not None:
         free = max((dump.pool_bytes or dump.in_use_bytes or 0) - (dump.in_use_bytes or 0), 0) + dump.driver_free_bytes
-        more, short = "", max((dump.request.needed or 0) - free, 0)
-    beside = ""
+        more, short = "", max((dump.request.needed_bytes or 0) - free, 0)
+    outside = ""
     if memory_questions.other_framework_bytes(dump):
-        beside = f"; this process holds {format_size(dump.outside_bytes)} outside PyTorch's pool"
-    if not beside and memory_questions.sufficient_others_bytes(dump):
-        beside = f"; other processes held {format_size(memory_questions.sufficient_others_bytes(dump))}"
-    held = (
+        outside = f"; this process holds {format_size(dump.outside_bytes)} outside PyTorch's pool"
+    if not outside and memory_questions.sufficient_others_bytes(dump):
+        outside = f"; other processes held {format_size(memory_questions.sufficient_others_bytes(dump))}"
+    others = (
         ""
         if dump.in_use_bytes is None or not memory_questions.is_small_request(dump)
         else f"; {_in_use_phrase(dump)} was already in use"
     )
     return (
         f"{POOL_NAMES[dump.pool]} was full: {_request_phrase(dump)}, {format_size(free)} free in total{more}, "
-        f"{format_size(short)} short{beside or held}"
+        f"{format_size(short)} short{outside or others}"
     )
 
 
@@ -229,7 +229,7 @@ def _taken_sentence(dump: Dump) -> str:
 
 
 def _too_large_sentence(dump: Dump) -> str:
-    needed, limit = dump.request.needed, dump.limit_bytes or dump.device_bytes
+    needed, limit = dump.request.needed_bytes, dump.limit_bytes or dump.device_bytes
     if dump.kind is FailureKind.PROGRAM:
         space = dump.allocator.removeprefix("TPU").strip() or "device memory"
         over = _compiler_size((needed or 0) - (limit or 0), (needed or 0) >= 1 << 30)
@@ -261,14 +261,14 @@ def _compiler_size(value: int | None, large: bool = False) -> str:
 def _kill_sentence(dump: Dump) -> str:
     if dump.who == host_messages.SHARED_MEMORY:
         return "the shared memory (/dev/shm) of the data loader's workers ran out"
-    held = f"; it held {format_size(dump.in_use_bytes)}" if dump.in_use_bytes else ""
+    memory = f"; it held {format_size(dump.in_use_bytes)}" if dump.in_use_bytes else ""
     if dump.in_use_bytes and dump.in_use_bytes < host_messages.MIN_PYTHON_BYTES:
-        held += ", less than any Python process needs: another of its processes filled the memory"
-    held += f" of a limit of {format_size(dump.limit_bytes)}" if dump.limit_bytes else ""
-    large = f"; it had allocated {format_size(dump.refused_bytes)} at once" if dump.refused_bytes and not held else ""
+        memory += ", less than any Python process needs: another of its processes filled the memory"
+    memory += f" of a limit of {format_size(dump.limit_bytes)}" if dump.limit_bytes else ""
+    large = f"; it had allocated {format_size(dump.refused_bytes)} at once" if dump.refused_bytes and not memory else ""
     if dump.sure or dump.refused_bytes:
         name = f" ({dump.allocator})" if dump.allocator else ""
-        return f"{dump.who} killed the process{name}: the host's memory ran out, not the device's{held}{large}"
+        return f"{dump.who} killed the process{name}: the host's memory ran out, not the device's{memory}{large}"
     return (
         "the system killed the process (SIGKILL), usually because the host's memory ran out; the kernel's log "
         "(dmesg) or kubectl describe pod shows whether that was the reason"
@@ -276,7 +276,7 @@ def _kill_sentence(dump: Dump) -> str:
 
 
 def _host_sentence(dump: Dump) -> str:
-    asked = "more" if dump.request.needed is None else format_size(dump.request.needed)
+    asked = "more" if dump.request.needed_bytes is None else format_size(dump.request.needed_bytes)
     shape = f" for {list(dump.request.shape)}" if dump.request.shape is not None else ""
     whom = "Python" if dump.allocator == "the system" else dump.allocator
     whom = "TensorFlow" if "cpu" in whom else whom
@@ -302,10 +302,10 @@ def _unknown_sentence(dump: Dump) -> str:
     if dump.kind is FailureKind.COPY:
         what = "a whole array was copied to it as a constant"
         what = what if log_text.request_purpose(request) is Purpose.ARRAY else "a tensor was copied to it"
-        if request.needed is not None:
-            return f"{where} ran out when {what.replace('was', f'of {format_size(request.needed)} was', 1)}"
+        if request.needed_bytes is not None:
+            return f"{where} ran out when {what.replace('was', f'of {format_size(request.needed_bytes)} was', 1)}"
         return f"{where} ran out when {what}; the log does not show its size"
-    if request.needed is None:
+    if request.needed_bytes is None:
         if request.shape is not None:
             return (
                 f"{where} ran out when a tensor {list(request.shape)} was requested; the log does not show by which op"
@@ -319,8 +319,8 @@ def _unknown_sentence(dump: Dump) -> str:
     says = f"{_request_phrase(dump)}; the log {holds}, so it is unknown whether the memory was full or fragmented"
     if memory_questions.is_small_request(dump) and dump.pool is PoolKind.DEVICE and not part:
         says = (
-            f"a small request of {format_size(request.needed)} was refused: this process or others already held the "
-            "pool or the card; who held it is unknown, because the log does not hold the allocator's dump"
+            f"a small request of {format_size(request.needed_bytes)} was refused: this process or others already held "
+            "the pool or the card; who held it is unknown, because the log does not hold the allocator's dump"
         )
     if dump.used_share is not None:
         says += f" (the allocator's map shows {dump.used_share:.0%} of the pool in use)"

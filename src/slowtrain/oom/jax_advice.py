@@ -46,7 +46,7 @@ def jax_advice(dump: Dump, outcome: FailureOutcome, smaller: Sequence[Advice]) -
 
 def _taken_advice(dump: Dump) -> Iterator[Advice]:
     gain = dump.growth_bytes
-    enough = None if gain is None else gain + (dump.free_bytes or 0) >= (dump.request.needed or 0)
+    enough = None if gain is None else gain + (dump.free_bytes or 0) >= (dump.request.needed_bytes or 0)
     yield Advice("stop the other processes on this card (nvidia-smi lists them), or use another card", gain, enough)
     yield Advice(
         f"if both are yours, give each a share: {FRACTION_VARIABLE}=0.45, or XLA_PYTHON_CLIENT_PREALLOCATE=false; "
@@ -57,7 +57,7 @@ def _taken_advice(dump: Dump) -> Iterator[Advice]:
 
 def _fragmentation_advice(dump: Dump) -> Iterator[Advice]:
     usable = dump.free_bytes
-    enough = usable is not None and usable >= (dump.request.needed or 0)
+    enough = usable is not None and usable >= (dump.request.needed_bytes or 0)
     yield Advice("set XLA_PYTHON_CLIENT_ALLOCATOR=cuda_async, whose pool can join free pieces", usable, enough)
     if (dump.regions or 0) > 1:
         yield Advice(

@@ -99,7 +99,7 @@ class LogReader(OpenDumps):
         elif rank.listing:
             self._read_continuation(rank, line)
         else:
-            self._written(rank, line)
+            self._read_foreign_line(rank, line)
 
     def _read_bare_chunk(self, found: re.Match[bytes]) -> bool:
         """Reads a chunk of an open dump from a line without prefix; nearly all lines of a dump are such lines."""
@@ -126,9 +126,9 @@ class LogReader(OpenDumps):
         elif b"OOM when" in text:
             self._read_op_error(rank, text)
         else:
-            self._said(rank, text, python=False)
+            self._read_statement(rank, text, python=False)
 
-    def _said(self, rank: LogRank, text: bytes, *, python: bool) -> None:
+    def _read_statement(self, rank: LogRank, text: bytes, *, python: bool) -> None:
         """Reads a line that is meaningful by itself: about the card, the driver, or a failure."""
         if b"emory" in text or b"Found device" in text or b"XLA backend" in text:
             rank.card = dump_builder.read_device_line(rank.cards, rank.card, text)
@@ -162,7 +162,7 @@ class LogReader(OpenDumps):
     # -- lines without a prefix of their own
 
     def _read_continuation(self, rank: LogRank, line: bytes) -> None:
-        builder = rank.told
+        builder = rank.open_dump
         if builder is None:
             rank.listing = ""
         elif rank.listing == "driver":
@@ -174,10 +174,10 @@ class LogReader(OpenDumps):
         elif rank.listing == "stats" and device_messages.read_statistic(builder, line):
             return
         elif rank.listing == "usage" and (used := device_messages.USED.match(line)):
-            builder.made(decode_name(used[3]), parse_size(used[1], used[2]) or 0)
+            builder.add_op_memory(decode_name(used[3]), parse_size(used[1], used[2]) or 0)
             return
         elif rank.listing == "usage" and (left := device_messages.REMAINING.match(line)):
-            builder.made("all others", parse_size(left[2], left[3]) or 0, int(left[1]))
+            builder.add_op_memory("all others", parse_size(left[2], left[3]) or 0, int(left[1]))
             return
         elif rank.listing == "wrapped" and self._rejoin_wrapped_line(rank, line):
             return
@@ -187,9 +187,9 @@ class LogReader(OpenDumps):
             return
         if line.strip():
             rank.listing = ""
-        self._written(rank, line)
+        self._read_foreign_line(rank, line)
 
-    def _written(self, rank: LogRank, line: bytes) -> None:
+    def _read_foreign_line(self, rank: LogRank, line: bytes) -> None:
         """Reads a line that Python or another framework wrote."""
         if rank.trail.tracing and any(word in line for word in _FRAME_MARKS) and rank.trail.frame(line):
             place = rank.trail.place
@@ -197,8 +197,8 @@ class LogReader(OpenDumps):
                 self.dumps[rank.defines] = with_origin(self.dumps[rank.defines], place, rank.ran)
         elif b"most recent call last" in line:
             self._read_traceback(rank, line)
-        elif (b"defined at" in line or b"Original stack" in line) and (made := log_text.DEFINED_AT.search(line)):
-            self._begin_definition(rank, decode_name(made[1] or made[2]))
+        elif (b"defined at" in line or b"Original stack" in line) and (definition := log_text.DEFINED_AT.search(line)):
+            self._begin_definition(rank, decode_name(definition[1] or definition[2]))
         elif b"OOM when allocating" in line:
             self._read_op_error(rank, line)
         elif b"Dst tensor is not initialized" in line or device_messages.UNSIZED.search(line):
@@ -210,7 +210,7 @@ class LogReader(OpenDumps):
         elif rank.last is not None and (b"Peak buffers" in line or b"BufferAssignment stats" in line):
             self._begin_buffer_list(rank, "buffers" if b"Peak" in line else "parts")
         else:
-            self._said(rank, line, python=True)
+            self._read_statement(rank, line, python=True)
 
     def _read_traceback(self, rank: LogRank, line: bytes) -> None:
         self.busy = 2
@@ -285,7 +285,7 @@ class LogReader(OpenDumps):
         op = decode_name(found[1] or found[2])
         self.update_newest(rank, op=op)
         if copied := device_messages.COPIED_CONSTANT.search(line):
-            self._copied(rank, decode_name(copied["dtype"]), parse_dimensions(copied["shape"]))
+            self._set_copy_size(rank, decode_name(copied["dtype"]), parse_dimensions(copied["shape"]))
         place = log_text.inline_place(line) if b"defined at" in line else None
         dump = self.newest(rank)
         if dump is not None and dump.request.shape and (typed := device_messages.TYPE.search(line)):
@@ -297,7 +297,7 @@ class LogReader(OpenDumps):
         if place is not None and dump is not None and rank.last is not None:
             self.dumps[rank.last] = with_origin(dump, place)
 
-    def _copied(self, rank: LogRank, dtype: str, shape: tuple[int, ...] | None) -> None:
+    def _set_copy_size(self, rank: LogRank, dtype: str, shape: tuple[int, ...] | None) -> None:
         """Sets the size of the constant whose copy failed, from the graph's text."""
         dump = self.newest(rank)
         if dump is not None and dump.kind is FailureKind.COPY and dump.request.shape is None:
@@ -308,12 +308,12 @@ class LogReader(OpenDumps):
         if rank.last is None or rank.last not in self.dumps or found is None:
             return
         builder = DumpBuilder(decode_name(found[1]), self.lines, rank.name)
-        rank.told, rank.listing = builder, "usage"
+        rank.open_dump, rank.listing = builder, "usage"
         rank.open["usage"] = builder
 
     def _begin_buffer_list(self, rank: LogRank, listing: str) -> None:
         builder = rank.open.get("buffers") or DumpBuilder("", self.lines, rank.name)
-        rank.told, rank.listing = builder, listing
+        rank.open_dump, rank.listing = builder, listing
         rank.open["buffers"] = builder
         self.busy = 2
 
@@ -338,14 +338,14 @@ class LogReader(OpenDumps):
             builder.request = replace(builder.request, **about)
         for thread in list(rank.open):
             self.end(rank, thread)
-        if builder.request.needed is None and builder.allocator.startswith("TPU "):
+        if builder.request.needed_bytes is None and builder.allocator.startswith("TPU "):
             self.correct_newest(rank, builder)
         if not self.repeats_newest(rank, builder):
             self.keep(rank, builder.dump())
         if builder.allocator.startswith("TPU"):
             self._begin_buffer_list(rank, "hbm")
         elif builder.allocator == device_messages.CACHING_ALLOCATOR and builder.limit_bytes is None:
-            rank.told, rank.listing, rank.wrapped = builder, "wrapped", [line]
+            rank.open_dump, rank.listing, rank.wrapped = builder, "wrapped", [line]
 
     def _rejoin_wrapped_line(self, rank: LogRank, line: bytes) -> bool:
         """Joins PyTorch's message, which an editor or a page broke into lines; whether ``line`` is a part of it."""

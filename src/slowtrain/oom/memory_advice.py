@@ -20,7 +20,7 @@ MAX_BATCH_PARTS = 8
 
 def smaller_request_advice(dump: Dump, outcome: FailureOutcome) -> Iterator[Advice]:
     """For a smaller batch, which makes this tensor smaller if the batch is its first axis."""
-    request, needed, what = dump.request, dump.request.needed, log_text.request_purpose(dump.request)
+    request, needed, what = dump.request, dump.request.needed_bytes, log_text.request_purpose(dump.request)
     if what in BATCH_INDEPENDENT:
         yield from _smaller_model_advice(dump, what)
         return
@@ -81,7 +81,7 @@ def share_phrase(parts: int) -> str:
 
 def _memory_in_use_advice(dump: Dump) -> Iterator[Advice]:
     whole = dump.limit_bytes or dump.device_bytes
-    part = f", {(dump.request.needed or 0) / whole:.1%} of the pool" if whole else ""
+    part = f", {(dump.request.needed_bytes or 0) / whole:.1%} of the pool" if whole else ""
     largest = next((h for h in (*dump.by_op, *dump.by_size)), None)
     most = ""
     if largest is not None:
@@ -113,10 +113,10 @@ def _other_shape_advice(dump: Dump, needed: int) -> Iterator[Advice]:
 
 def _smaller_model_advice(dump: Dump, what: Purpose) -> Iterator[Advice]:
     """For a variable or its update, which is as large as the variable for any batch."""
-    made = "it is a new variable" if what is Purpose.VARIABLE else "it belongs to a variable's update"
+    reason = "it is a new variable" if what is Purpose.VARIABLE else "it belongs to a variable's update"
     later = ", once the model is built" if what is Purpose.VARIABLE else ""
     yield Advice(
-        f"a smaller model (fewer units, smaller tables): {made}, whose size does not depend on the batch"
+        f"a smaller model (fewer units, smaller tables): {reason}, whose size does not depend on the batch"
         + (" (except sparse gradients of an embedding)" if what is Purpose.UPDATE else "")
     )
     yield Advice(
@@ -244,7 +244,7 @@ def taken_advice(dump: Dump) -> Iterator[Advice]:
     if dump.pool is not PoolKind.DEVICE:
         yield Advice("the machine or its container has no memory left: give it more, or stop what uses it")
         return
-    needed = dump.request.needed or 0
+    needed = dump.request.needed_bytes or 0
     asked = memory_questions.answer_questions(dump, FailureOutcome.TAKEN)
     gain = asked.held_bytes
     enough = None if gain is None else gain + (dump.free_bytes or 0) >= needed
@@ -313,7 +313,7 @@ def fragmentation_advice(dump: Dump) -> Iterator[Advice]:
         yield Advice("set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, which joins free pieces")
     elif dump.pool is PoolKind.DEVICE and dump.driver_free_bytes is None:
         yield Advice("set TF_GPU_ALLOCATOR=cuda_malloc_async, which joins free pieces", usable,
-                     usable is not None and usable >= (dump.request.needed or 0))  # fmt: skip
+                     usable is not None and usable >= (dump.request.needed_bytes or 0))  # fmt: skip
     if (dump.regions or 0) > 1:
         yield Advice(
             f"the pool grew in {dump.regions} regions, which are never joined: "
@@ -368,7 +368,7 @@ def tpu_advice(dump: Dump, outcome: FailureOutcome) -> Iterator[Advice]:
             "old state's memory to the new one"
         )
         return
-    needed, limit = dump.request.needed or 0, dump.limit_bytes or 1
+    needed, limit = dump.request.needed_bytes or 0, dump.limit_bytes or 1
     arguments = next((h.bytes for h in dump.by_part if h.name == "the program's arguments"), 0)
     if next((h.bytes for h in dump.by_part if h.name == SPARSE_CORE_PART), 0) > needed / 2:
         yield Advice(

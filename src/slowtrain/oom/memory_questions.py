@@ -28,13 +28,13 @@ MAX_CONTEXT_BYTES = 1 << 30
 
 
 def answer_questions(dump: Dump, outcome: FailureOutcome) -> Questions:
-    held_by, held, whole = _find_holder(dump, outcome)
-    return Questions(exceeds_device(dump), held_by, held, whole, _is_constant(dump))
+    held_by, holder_bytes, whole = _find_holder(dump, outcome)
+    return Questions(exceeds_device(dump), held_by, holder_bytes, whole, _is_constant(dump))
 
 
 def exceeds_device(dump: Dump) -> bool | None:
     """Whether the request exceeds the whole device, even if it were empty; None if it is unknown."""
-    needed = dump.request.needed
+    needed = dump.request.needed_bytes
     if needed is None or dump.kind in (FailureKind.KILL, FailureKind.LIBRARY, FailureKind.HOST):
         return None
     capacity = capacity_bytes(dump)
@@ -90,21 +90,21 @@ def others_bytes(dump: Dump) -> int | None:
 def other_framework_bytes(dump: Dump) -> int:
     """Memory of another framework in this process, if it is at least as large as the request; else 0."""
     outside = max((dump.outside_bytes or 0) - MAX_CONTEXT_BYTES, 0)
-    return outside if outside >= (dump.request.needed or 0) else 0
+    return outside if outside >= (dump.request.needed_bytes or 0) else 0
 
 
 def sufficient_others_bytes(dump: Dump) -> int:
     """Memory of other processes that the log states, if it is at least as large as the request; else 0."""
-    told = dump.others_bytes is not None or dump.free_at_start_bytes is not None
-    others = (others_bytes(dump) or 0) if told else 0
-    return others if others >= (dump.request.needed or 0) > 0 else 0
+    is_stated = dump.others_bytes is not None or dump.free_at_start_bytes is not None
+    others = (others_bytes(dump) or 0) if is_stated else 0
+    return others if others >= (dump.request.needed_bytes or 0) > 0 else 0
 
 
 def fits_without_others(dump: Dump) -> bool:
     """Whether the request would fit into the free memory and the memory of other processes that the log states."""
     if not dump.others_bytes or dump.driver_free_bytes is None:
         return False
-    return dump.others_bytes + dump.driver_free_bytes >= (dump.request.needed or 0)
+    return dump.others_bytes + dump.driver_free_bytes >= (dump.request.needed_bytes or 0)
 
 
 def has_no_pool(dump: Dump) -> bool:
@@ -122,7 +122,7 @@ def has_no_pool(dump: Dump) -> bool:
 
 def is_small_request(dump: Dump) -> bool:
     """Whether the request is so small that reducing it would hardly help."""
-    needed = dump.request.needed
+    needed = dump.request.needed_bytes
     whole = dump.limit_bytes or dump.device_bytes or SMALLEST_CARD_BYTES
     if dump.limit_bytes is None and dump.device_bytes is None and dump.pool is not PoolKind.DEVICE:
         return False
@@ -147,7 +147,7 @@ def _find_holder(dump: Dump, outcome: FailureOutcome) -> tuple[HeldBy | None, in
         return HeldBy.NOBODY, None, None
     if outcome is FailureOutcome.LIBRARY and dump.who == host_messages.CONTEXT_OF_CUDA:
         return HeldBy.OTHERS, None, None
-    unexplained = exceeds_device(dump) is False or dump.request.needed is None
+    unexplained = exceeds_device(dump) is False or dump.request.needed_bytes is None
     if outcome is FailureOutcome.LIBRARY or (
         outcome is FailureOutcome.UNKNOWN and dump.kind is FailureKind.REQUEST and unexplained
     ):

@@ -109,10 +109,10 @@ def _concatenate_columns(columns: list[Any]) -> Any:
 
 
 def line_activities(
-    plane: xplane.Plane, line: xplane.Line, until_ps: int | None, told: ProgramOps
+    plane: xplane.Plane, line: xplane.Line, until_ps: int | None, program_ops: ProgramOps
 ) -> Activities | None:
-    """Return the device work of a line, None if it has none. ``told``: the ops of XLA programs by program and name."""
-    events = line.events((*LINE_STATS, framework_names.PROGRAM_ID) if told else LINE_STATS, before_ps=until_ps)
+    """Return the device work of a line, or None. ``program_ops``: the ops of XLA programs, by program and name."""
+    events = line.events((*LINE_STATS, framework_names.PROGRAM_ID) if program_ops else LINE_STATS, before_ps=until_ps)
     if not len(events) or events.occurrences is not None:
         return None
     texts, code = plane.event_texts(events.metadata_id)
@@ -120,8 +120,8 @@ def line_activities(
     kinds = np.array([activity_kind(t) for t in texts], dtype=np.int64)
     start = events.start_ps / 1e9
     ops, op = _op_names(events, len(texts))
-    if told:
-        ops, op = _program_op_names(events, told, (texts, code), ops, op)
+    if program_ops:
+        ops, op = _program_op_names(events, program_ops, (texts, code), ops, op)
     copied, memory = _copy_details(events.stats[framework_names.MEMCPY_DETAILS])
     found = Activities(
         start,
@@ -130,7 +130,7 @@ def line_activities(
         code,
         op,
         np.full(len(events), line.id, dtype=np.int64),
-        events.stats[framework_names.CORRELATION_ID].filled(0).astype(np.int64),
+        events.stats[framework_names.CORRELATION_ID].per_event(0).astype(np.int64),
         copied,
         texts + ops,
         memory,
@@ -180,11 +180,15 @@ def _op_names(events: xplane.Events, offset: int) -> tuple[tuple[str, ...], Ints
 
 
 def _program_op_names(
-    events: xplane.Events, told: ProgramOps, kernels: tuple[tuple[str, ...], Ints], ops: tuple[str, ...], op: Ints
+    events: xplane.Events,
+    program_ops: ProgramOps,
+    kernels: tuple[tuple[str, ...], Ints],
+    ops: tuple[str, ...],
+    op: Ints,
 ) -> tuple[tuple[str, ...], Ints]:
     """Use the ops of XLA programs if they have more detail, by a kernel's instruction or by its name."""
     texts, code = kernels
-    hlo, program = events.stats[framework_names.HLO_OP], events.stats[framework_names.PROGRAM_ID].filled(0)
+    hlo, program = events.stats[framework_names.HLO_OP], events.stats[framework_names.PROGRAM_ID].per_event(0)
     label = hlo.labels()
     numbers, of_program = distinct_with_codes(program.astype(np.int64))
     # One number for all three, so that each combination is looked up once.
@@ -196,7 +200,7 @@ def _program_op_names(
     for i, row in enumerate(rows.tolist()):
         rest, kernel = divmod(row, len(texts))
         which_program, named = rest // (len(hlo.texts) + 1), rest % (len(hlo.texts) + 1) - 1
-        known = told.get(int(numbers[which_program]))
+        known = program_ops.get(int(numbers[which_program]))
         if known is None:
             continue
         one = known.get(hlo_programs.comparable_name(hlo.texts[named])) if named >= 0 else None

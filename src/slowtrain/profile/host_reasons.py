@@ -134,7 +134,7 @@ def host_computed_ops(start: Floats, end: Floats, code: Codes, texts: tuple[str,
 
 
 def frames_begun_before(start: Floats, code: Codes, texts: tuple[str, ...]) -> Ints:
-    """Return Python frames of which the tracer saw only the end; it gives all of them its own start as start.
+    """Return Python frames that began before the tracer, which gives them its own start.
 
     Where such frames came from is unknown. A generator that is resumed leaves one in every step.
     """

@@ -57,14 +57,16 @@ class HostThread:
     @property
     def in_python(self) -> intervals.Intervals:
         """When the thread ran Python code, from the Python tracer's frames, without the time that it waited in them."""
-        return intervals.subtract(self.of("python"), self.named(framework_names.WAITING_FRAME))
+        return intervals.subtract(self.of("python"), self.time_inside(framework_names.WAITING_FRAME))
 
     @property
     def awaiting_arguments(self) -> intervals.Intervals:
         """When the thread was in the call of a program, before the first kernel launch."""
-        return intervals.subtract(self.named(framework_names.PJRT_CALL), self.named(framework_names.PJRT_LAUNCHING))
+        return intervals.subtract(
+            self.time_inside(framework_names.PJRT_CALL), self.time_inside(framework_names.PJRT_LAUNCHING)
+        )
 
-    def named(self, pattern: re.Pattern[str]) -> intervals.Intervals:
+    def time_inside(self, pattern: re.Pattern[str]) -> intervals.Intervals:
         """Return when the thread was inside spans whose names match."""
         mine = np.array([pattern.match(t) is not None for t in self.texts], dtype=bool)
         rows = np.flatnonzero(mine[self.name]) if len(self.name) else NO_INTS
@@ -220,7 +222,7 @@ def _op_activities(line: xplane.Line, start: Floats, end: Floats, code: Codes, t
 
 def _filled_stat(events: xplane.Events, stat: str, missing: int) -> Ints | None:
     found = events.stats.get(stat)
-    return found.filled(missing).astype(np.int64) if found is not None and len(found.rows) else None
+    return found.per_event(missing).astype(np.int64) if found is not None and len(found.rows) else None
 
 
 @dataclass(frozen=True)
@@ -242,7 +244,7 @@ def read_calls(events: xplane.Events, start: Floats, end: Floats, code: Ints) ->
     rows = stat.rows[np.argsort(start[stat.rows], kind="stable")]
     traced = np.array([*(t.startswith(framework_names.TRACED_PREFIX) for t in stat.texts), False])[stat.labels()[rows]]
     count = events.stats.get(framework_names.TRACING_COUNT)
-    nth = count.filled(0).astype(np.int64)[rows] if count is not None else np.zeros_like(rows)
+    nth = count.per_event(0).astype(np.int64)[rows] if count is not None else np.zeros_like(rows)
     return FunctionCalls(start[rows], end[rows], code[rows], nth, traced), rows
 
 

@@ -153,7 +153,7 @@ def distinct_files(files: Iterable[Path]) -> tuple[list[Path], list[tuple[Path, 
 
     Two hosts never record the same bytes. Such files are one host's file, copied under two names.
     """
-    kept: list[Path] = []
+    distinct: list[Path] = []
     dropped: list[tuple[Path, Path]] = []
     by_size: dict[int, list[Path]] = {}
     hashes: dict[Path, bytes] = {}
@@ -168,10 +168,10 @@ def distinct_files(files: Iterable[Path]) -> tuple[list[Path], list[tuple[Path, 
         twin = next((rival for rival in rivals if hashes[rival] == hashes[file]), None)
         if twin is None:
             rivals.append(file)
-            kept.append(file)
+            distinct.append(file)
         else:
             dropped.append((file, twin))
-    return kept, dropped
+    return distinct, dropped
 
 
 def _file_sha256(file: Path) -> bytes:

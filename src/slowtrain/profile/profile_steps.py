@@ -100,9 +100,11 @@ def without_epoch_ends(found: StepTimes, threads: Sequence[HostThread]) -> StepT
 
     If most iterations create an iterator, it is part of the step, and all are kept.
     """
-    made = np.sort(np.concatenate([np.zeros(0), *(t.named(framework_names.ITERATOR_MAKING)[0] for t in threads)]))
+    creations_ms = np.sort(
+        np.concatenate([np.zeros(0), *(t.time_inside(framework_names.ITERATOR_MAKING)[0] for t in threads)])
+    )
     start, end = found.on_host.start_ms, found.on_host.end_ms
-    whole = np.searchsorted(made, start) == np.searchsorted(made, end)
+    whole = np.searchsorted(creations_ms, start) == np.searchsorted(creations_ms, end)
     return found.where(whole) if MIN_CALL_TIME_SHARE * len(found) < whole.sum() < len(found) else found
 
 

@@ -83,7 +83,7 @@ def find_horizon(lines: Sequence[xplane.Line], most: int | None = None) -> Horiz
 
 def _events_over_time(line: xplane.Line, places: int) -> tuple[Floats, Floats] | None:
     """Return moments, and about how many events of the line come before each; None if nothing could be sampled."""
-    found = line.sampled(places)
+    found = line.sample_events(places)
     if not found:
         return None
     at, times, each = (np.array(column, dtype=np.float64) for column in zip(*found, strict=True))
@@ -139,8 +139,8 @@ def _device_busy_ms(device: ProfiledDevice) -> float:
 
 def device_and_host_lines(space: xplane.Space) -> list[xplane.Line]:
     """Return the lines of devices and hosts."""
-    told = (*framework_names.DEVICE_PLANES, framework_names.HOST_PLANE)
-    return [line for plane in space.planes if plane.name.startswith(told) for line in plane.lines]
+    prefixes = (*framework_names.DEVICE_PLANES, framework_names.HOST_PLANE)
+    return [line for plane in space.planes if plane.name.startswith(prefixes) for line in plane.lines]
 
 
 def read_timeline(spaces: Sequence[xplane.Space], most_events: int | None = None) -> Timeline:
@@ -198,7 +198,7 @@ def host_name(spaces: Sequence[xplane.Space], number: int) -> str:
 # -- devices
 
 
-def _read_device(plane: xplane.Plane, host: str, until_ps: int | None, told: ProgramOps) -> ProfiledDevice:
+def _read_device(plane: xplane.Plane, host: str, until_ps: int | None, program_ops: ProgramOps) -> ProfiledDevice:
     kind = "GPU" if plane.name.startswith(framework_names.GPU_PLANE) else plane.name.split(":")[1]
     facts = {k: v for k, v in plane.stats.items() if k in framework_names.DEVICE_FACTS}
     lines = [line for line in plane.lines if line.name not in framework_names.DERIVED_LINES]
@@ -207,7 +207,7 @@ def _read_device(plane: xplane.Plane, host: str, until_ps: int | None, told: Pro
     streams = [line for line in lines if stream.match(line.name) or line.name == overhead] or [
         line for line in plane.lines if line.name == framework_names.XLA_OPS_LINE
     ]
-    parts = [part for line in streams if (part := line_activities(plane, line, until_ps, told)) is not None]
+    parts = [part for line in streams if (part := line_activities(plane, line, until_ps, program_ops)) is not None]
     marked, programs = None, None
     for line in plane.lines:
         if line.name in (framework_names.STEPS_LINE, framework_names.MODULES_LINE):
@@ -220,7 +220,7 @@ def _read_device(plane: xplane.Plane, host: str, until_ps: int | None, told: Pro
                 texts, code = plane.event_texts(events.metadata_id)
                 programs = (start, end, code, texts) if len(events) else None
     places: dict[str, tuple[Place, ...]] = {}
-    for op in (op for ops in told.values() for op in ops.values()):
+    for op in (op for ops in program_ops.values() for op in ops.values()):
         known = places.get(op.text, ())
         if op.place is not None and op.place not in known:
             places[op.text] = (*known, op.place)
@@ -241,6 +241,6 @@ def _copy_directions_by_call(found: Activities, threads: Sequence[HostThread]) -
         at = np.searchsorted(correlation[order], found.correlation[unclear])
         hit = at < len(order)
         hit[hit] = correlation[order][at[hit]] == found.correlation[unclear][hit]
-        told = kinds[name[order[at[hit]]]]
-        kind[unclear[hit]] = np.where(np.isin(told, (H2D, D2H)), told, D2D)
+        call_kind = kinds[name[order[at[hit]]]]
+        kind[unclear[hit]] = np.where(np.isin(call_kind, (H2D, D2H)), call_kind, D2D)
     return replace(found, kind=kind)

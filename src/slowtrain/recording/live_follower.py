@@ -145,8 +145,8 @@ class Follower:
             ).fetchall()
         for number, start, end, lane, name, data in reversed(rows):
             self._at["event"] = max(self._at["event"], int(number))
-            kept = self.events.setdefault(str(lane), deque(maxlen=MAX_EVENT_ROWS))
-            kept.append(
+            lane_events = self.events.setdefault(str(lane), deque(maxlen=MAX_EVENT_ROWS))
+            lane_events.append(
                 Event(str(lane), str(name)[: reader.MAX_TEXT_CHARS], float(start), float(end), json_object(data))
             )
             if lane in ("epoch", "loop"):
@@ -155,7 +155,7 @@ class Follower:
     # -- spans
 
     def _take_chunks(self, database: sqlite3.Connection) -> None:
-        apart = self._first
+        after_gap = self._first
         if self._first:
             self._take_old(database)
         for number, data in database.execute(
@@ -163,8 +163,8 @@ class Follower:
         ):
             # A missing chunk was thinned: no step crosses such a hole.
             self.whole &= int(number) == self._at["chunk"] + 1
-            self._keep(reader.decode_chunk(data), apart or int(number) != self._at["chunk"] + 1)
-            apart, self._at["chunk"] = False, int(number)
+            self._keep(reader.decode_chunk(data), after_gap or int(number) != self._at["chunk"] + 1)
+            after_gap, self._at["chunk"] = False, int(number)
 
     def _take_old(self, database: sqlite3.Connection) -> None:
         """Of a long run, read chunks from all parts for the history, and set from which chunk on everything is read."""
@@ -178,12 +178,12 @@ class Follower:
             first -= 1
         for number in ids[:first][:: max(first // MAX_OLD_CHUNKS, 1)]:
             (data,) = database.execute("SELECT data FROM chunk WHERE id = ?", (number,)).fetchone()
-            self.histories.add(reader.decode_chunk(data), self.names, apart=True)
+            self.histories.add(reader.decode_chunk(data), self.names, after_gap=True)
         self._at["chunk"] = ids[first - 1] if first else 0
         self.whole = not first
 
-    def _keep(self, rows: Ints, apart: bool) -> None:
-        self.histories.add(rows, self.names, apart)
+    def _keep(self, rows: Ints, after_gap: bool) -> None:
+        self.histories.add(rows, self.names, after_gap)
         if len(rows):
             self.newest_ns = max(self.newest_ns, int(rows[:, 2].max()))
         self._chunks.append(rows)
@@ -244,11 +244,12 @@ class Follower:
         raw = np.ascontiguousarray((self.spans(since_ns) if rows is None else rows).T)
         lanes, _, main = reader.group_by_lane(raw, np.zeros(raw.shape[1], dtype=np.int64), names, start_ns)
         found = [e for lane in ("trace", "pipeline", "iterator", "window") for e in self.events.get(lane, ())]
-        for lane, kept in self.events.items():
+        for lane, lane_events in self.events.items():
             if lane not in ("trace", "pipeline", "iterator", "window"):
-                found += _events_ending_since(kept, since_ns)
+                found += _events_ending_since(lane_events, since_ns)
         found += [
-            Event(str(lane), str(name), float(at), float(now_ns), data) for at, lane, name, data in self.unfinished()
+            Event(str(lane), str(name), float(at), float(now_ns), data)
+            for at, lane, name, data in self.unfinished_events()
         ]
         events = tuple(
             Event(e.lane, e.name, (e.start_ms - start_ns) / 1e6, (e.end_ms - start_ns) / 1e6, e.data)
@@ -282,10 +283,10 @@ class Follower:
                 return int(mine[int(np.argmax(mine[:, 1])), 0])
         return None
 
-    def unfinished(self) -> list[tuple[int, str, str, Mapping[str, Any]]]:
+    def unfinished_events(self) -> list[tuple[int, str, str, Mapping[str, Any]]]:
         """Return what began and has not ended, by the recorder's last report: ``(start_ns, lane, name, data)``."""
-        told = self.facts.get("unfinished") or ()
-        return [(int(at), str(lane), str(name), data) for at, lane, name, data in told if isinstance(data, dict)]
+        rows = self.facts.get("unfinished") or ()
+        return [(int(at), str(lane), str(name), data) for at, lane, name, data in rows if isinstance(data, dict)]
 
 
 def _spans_between(database: sqlite3.Connection, ids: Sequence[int], since_ns: int, until_ns: int) -> Ints:

@@ -300,7 +300,7 @@ def read_progress(folder: Path) -> tuple[int, float]:
     """Return the number of steps so far and the newest median in ms; ``(0, 0.0)`` if it cannot be read."""
     try:
         with contextlib.closing(connect_readonly(folder, timeout=0.2)) as database:
-            told = database.execute("SELECT value FROM fact WHERE key = 'steps_so_far'").fetchone()
+            stored = database.execute("SELECT value FROM fact WHERE key = 'steps_so_far'").fetchone()
             names = _read_names(database)
             wanted = [i for i, n in enumerate(names) if n.lane in ("step", "on_batch") or n.detail.get("training")]
             newest = database.execute("SELECT data FROM chunk ORDER BY id DESC LIMIT 40").fetchall()
@@ -308,7 +308,7 @@ def read_progress(folder: Path) -> tuple[int, float]:
     except (*DAMAGE_ERRORS, OSError):
         return 0, 0.0
     starts = np.sort(rows[np.isin(rows[:, 0], wanted), 1])
-    steps = max(int(told[0]) if told else 0, len(starts))
+    steps = max(int(stored[0]) if stored else 0, len(starts))
     return steps, float(median_value(np.diff(starts[-200:]))) / 1e6 if len(starts) > 1 else 0.0
 
 
@@ -327,8 +327,8 @@ def without_framework_lines(data: Mapping[str, Any]) -> Mapping[str, Any]:
     for table, at in TABLES_WITH_LINES.items():
         rows = graph.get(table) or ()
         changed[table] = [[*row[:at], None, 0, *row[at + 2 :]] if is_framework_file(row[at]) else row for row in rows]
-    kept = {table: rows for table, rows in changed.items() if table in graph or table == LOST_LINES_KEY}
-    return {**data, "graph": {**graph, **kept}}
+    tables = {table: rows for table, rows in changed.items() if table in graph or table == LOST_LINES_KEY}
+    return {**data, "graph": {**graph, **tables}}
 
 
 def with_sampled_lines(event: Event, names: Sequence[Name], samples: Spans) -> Event:
@@ -341,7 +341,7 @@ def with_sampled_lines(event: Event, names: Sequence[Name], samples: Spans) -> E
     if not lost:
         return event
     traced_until = event.start_ms + float(event.data.get("trace_ns") or 0) / 1e6
-    sites = (names[int(n)].detail.get("site") for n in samples.between(event.start_ms, traced_until).name)
+    sites = (names[int(n)].detail.get("site") for n in samples.starting_between(event.start_ms, traced_until).name)
     called = event.data.get("site")
     found = Counter(tuple(site) for site in sites if site and site != called and not is_framework_file(site[0]))
     total = sum(found.values())

@@ -59,8 +59,9 @@ def is_running(folder: Path) -> bool:
 
 def early_end_reason(folder: Path) -> str:
     """Return why recording ended before the script did; empty if it did not."""
-    said, file = _first_line(folder / ENDED_FILE), folder / ENDED_FILE
-    return said or ("its disk is full" if file.is_file() else "")  # a full disk can store a file's name, but no content
+    reason, file = _first_line(folder / ENDED_FILE), folder / ENDED_FILE
+    # A full disk can store a file's name, but no content.
+    return reason or ("its disk is full" if file.is_file() else "")
 
 
 def _first_line(path: Path) -> str:

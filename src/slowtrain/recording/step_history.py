@@ -34,12 +34,12 @@ class StepHistory:
     longest_gap_ns: float = 0.0  # between any two starts, also across breaks
     count: int = 0
 
-    def add(self, starts: Ints, ends: Ints, breaks: Ints, apart: bool) -> None:
-        """Add calls. ``apart``: the calls before these were not read."""
-        if self.last_ns and not apart:
+    def add(self, starts: Ints, ends: Ints, breaks: Ints, after_gap: bool) -> None:
+        """Add calls. ``after_gap``: the calls before these were not read."""
+        if self.last_ns and not after_gap:
             starts = np.concatenate(([self.last_ns], starts))
             ends = np.concatenate(([self.last_ns], ends))
-        self.count += len(starts) - (1 if self.last_ns and not apart else 0)
+        self.count += len(starts) - (1 if self.last_ns and not after_gap else 0)
         self.last_ns = int(starts[-1])
         if len(starts) < 2:
             return
@@ -113,8 +113,8 @@ class StepHistories:
         self._breaks += moments
         del self._breaks[:-MAX_BREAKS]
 
-    def add(self, rows: Ints, names: Sequence[Name], apart: bool = False) -> None:
-        """Add spans in the recording's form; ``apart`` if the spans before them were left out."""
+    def add(self, rows: Ints, names: Sequence[Name], after_gap: bool = False) -> None:
+        """Add spans in the recording's form; ``after_gap`` if the spans before them were left out."""
         if len(self._sorted) != len(self._breaks):
             self._sorted = np.sort(np.array(self._breaks, dtype=np.int64))
         kinds: dict[CallKey, list[int]] = {}
@@ -127,7 +127,7 @@ class StepHistories:
                 continue
             mine = rows[np.isin(rows[:, 0], numbers)]
             mine = mine[np.argsort(mine[:, 1], kind="stable")]
-            self.kinds.setdefault(key, StepHistory()).add(mine[:, 1], mine[:, 2], self._sorted, apart)
+            self.kinds.setdefault(key, StepHistory()).add(mine[:, 1], mine[:, 2], self._sorted, after_gap)
 
     def _key(self, number: int, names: Sequence[Name]) -> CallKey | None:
         if number not in self._of:

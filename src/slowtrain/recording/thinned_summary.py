@@ -82,7 +82,7 @@ def _duration_bucket(ns: Ints) -> NDArray[np.int64]:
 
 @dataclass(frozen=True)
 class TurnSummary:
-    """The turns of one name, and the longest one of which no spans were kept (``unkept_ns``)."""
+    """The turns of one name. ``unkept_ns``: the longest turn without kept spans."""
 
     spread: Durations
     unkept_ns: int
@@ -181,10 +181,10 @@ def _turns_of_name(rows: Ints, breaks_ns: Ints, marked: bool, after_ns: int | No
     limit: float = np.inf
     if not marked and len(rows) > 2:
         limit = max(MIN_BREAK_RATIO * float(median_value(following[:-1] - start[:-1])), MIN_BREAK_NS)
-    apart = (following < end) | (following - end > limit)
-    apart[:-1] |= np.diff(rows[:, THREAD]) != 0
-    apart |= np.searchsorted(breaks_ns, following) > np.searchsorted(breaks_ns, end)
-    stop = np.where(apart, end, following)
+    is_last = (following < end) | (following - end > limit)
+    is_last[:-1] |= np.diff(rows[:, THREAD]) != 0
+    is_last |= np.searchsorted(breaks_ns, following) > np.searchsorted(breaks_ns, end)
+    stop = np.where(is_last, end, following)
     ns = stop - start
     # A few turns all count as long: they are kept as far as there is room.
     threshold = MIN_LONG_TURN_RATIO * float(median_value(ns)) if len(ns) > MAX_RARE_SPANS else 0.0
@@ -203,11 +203,11 @@ def _trim_hole(hole: ThinnedHole) -> ThinnedHole:
     order = np.lexsort((-spent, rows[:, NAME]))
     names = rows[order, NAME]
     rank = np.arange(len(rows)) - np.searchsorted(names, names)
-    kept = np.zeros(len(rows), dtype=bool)
+    is_kept = np.zeros(len(rows), dtype=bool)
     longest = order[rank < MAX_LONG_SPANS]
-    kept[longest[np.argsort(-spent[longest], kind="stable")][: MAX_KEPT_SPANS // 2]] = True
-    kept |= _starts_in_turns(rows, long)
-    return ThinnedHole(hole.start_ns, hole.end_ns, hole.spans, turns, hole.lanes, hole.events, long, rows[kept])
+    is_kept[longest[np.argsort(-spent[longest], kind="stable")][: MAX_KEPT_SPANS // 2]] = True
+    is_kept |= _starts_in_turns(rows, long)
+    return ThinnedHole(hole.start_ns, hole.end_ns, hole.spans, turns, hole.lanes, hole.events, long, rows[is_kept])
 
 
 def _longest_turns(long: Ints, turns: dict[int, TurnSummary], rows: Ints) -> tuple[Ints, dict[int, TurnSummary]]:

@@ -35,7 +35,7 @@ from slowtrain.recording.store import (
 
 DEFAULT_MAX_BYTES = 200_000_000  # maximum size of a recording, unless the user gives another one
 MIN_MAX_BYTES = 16_000_000  # room for SQLite's log, a report, and enough data to diagnose
-REPORT_BYTES = 4_000_000  # for the reports and notes that are written beside the recording
+REPORT_BYTES = 4_000_000  # for the reports and notes in the recording's folder
 FULL_SHARE = 0.8  # share of the room at which thinning begins
 HURRY_SHARE = 0.92  # share of the room at which it hurries
 # Of the maximum size, for each span kept whole: a million spans are read in seconds, and are plenty.
@@ -95,7 +95,7 @@ class Thinning:
         self._lanes: dict[int, str] = {}
         self._quiet: set[int] = set()  # names of sampled lanes
         self._turning: set[int] = set()
-        self._kept: list[Stretch] = []
+        self._stretches: list[Stretch] = []
         self._cost = 0  # of the stretches kept whole
         self._holes: dict[int, Stretch] = {}  # by the first chunk
         self._ends: dict[int, int] = {}  # last chunk of a hole -> its first
@@ -108,11 +108,11 @@ class Thinning:
         self._marks = 1, 1
         self._start_ns = self._end_ns = now()
         self._flushes = 0
-        self._beside = 0
+        self._side_bytes = 0
 
     # -- what was written
 
-    def named(self, names: Iterable[tuple[int, str, Any, Any]]) -> None:
+    def note_names(self, names: Iterable[tuple[int, str, Any, Any]]) -> None:
         for number, lane, _, _ in names:
             self._lanes[number] = lane
             if lane in SAMPLED_LANES:
@@ -139,15 +139,15 @@ class Thinning:
 
     def _close(self) -> None:
         marks = tuple(self.store.next_row(table) for table in ("event", "pipeline"))
-        made = Stretch(
+        stretch = Stretch(
             self._index, self._open[0], self._open[-1], self._start_ns, self._end_ns,
             self._spans + SPANS_AN_EVENT * self._noted, (self._marks[0], marks[0]), (self._marks[1], marks[1]),
             self._windowed or self._index < WARM_UP_STRETCHES,
         )  # fmt: skip
-        if self._windowed and self._kept:  # the stretch in which the window began
-            self._kept[-1] = replace(self._kept[-1], always=True)
-        self._kept.append(made)
-        self._cost += made.cost
+        if self._windowed and self._stretches:  # the stretch in which the window began
+            self._stretches[-1] = replace(self._stretches[-1], always=True)
+        self._stretches.append(stretch)
+        self._cost += stretch.cost
         self._index += 1
         self._marks, self._start_ns = (marks[0], marks[1]), self._end_ns
         self._open, self._windowed = [], False
@@ -159,11 +159,11 @@ class Thinning:
         """Thins a few stretches if it is time to. Returns False if the recording is too large in spite of that."""
         self._flushes += 1
         if self._flushes % FLUSHES_A_FOLDER_LOOK == 1:
-            self._beside = side_file_bytes(self.folder)
+            self._side_bytes = side_file_bytes(self.folder)
         self.samples.work()
         used, room = self.store.used_bytes(), self.room_bytes()
         hurry |= used > HURRY_SHARE * room
-        old = self._until(hurry)
+        old = self._first_new_index(hurry)
         if not self._todo and self._is_time(old, used > FULL_SHARE * room):
             self.level += 1
             self._next = 0
@@ -175,21 +175,21 @@ class Thinning:
 
     def room_bytes(self) -> int:
         """Returns the bytes that SQLite's own file may use."""
-        return max(self.max_bytes - self._beside - MAX_LOG_BYTES - REPORT_BYTES, 0)
+        return max(self.max_bytes - self._side_bytes - MAX_LOG_BYTES - REPORT_BYTES, 0)
 
     def finish(self) -> None:
         """Thins the last minute of the run like the rest, so that it does not count for more."""
         until = now() + MAX_FINISH_NS
-        old = self._until(True)
+        old = self._first_new_index(True)
         while now() < until and (one := self._waiting(old)) is not None:
             self._thin(one)
 
-    def _until(self, hurry: bool) -> int:
+    def _first_new_index(self, hurry: bool) -> int:
         """Returns the index of the first stretch that is too new to be thinned."""
         if hurry:
             return self._index
         cost, young = 0, self._index
-        for one in reversed(self._kept):
+        for one in reversed(self._stretches):
             cost += one.cost
             if one.end_ns < self._end_ns - RECENT_NS or cost > self.most_cost // 4:
                 break
@@ -201,7 +201,7 @@ class Thinning:
         if not full and self._cost <= self.most_cost:
             return False
         least = 2 if full else MIN_WHOLE_STRETCHES
-        return sum(s.index < old and not s.always for s in self._kept) >= least
+        return sum(s.index < old and not s.always for s in self._stretches) >= least
 
     def _waiting(self, old: int) -> Stretch | None:
         """Returns the next stretch to thin, or None.
@@ -209,7 +209,7 @@ class Thinning:
         Collects the stretches that have become old since the last round.
         """
         if not self._todo and self.level and self._next < old:
-            fresh = list(takewhile(lambda s: s.index >= self._next, reversed(self._kept)))
+            fresh = list(takewhile(lambda s: s.index >= self._next, reversed(self._stretches)))
             self._todo = [s for s in reversed(fresh) if s.index < old and self._goes(s)]
             self._next = old
         return self._todo.pop(0) if self._todo else None
@@ -253,7 +253,7 @@ class Thinning:
             if near is not None:
                 del self._holes[near.first], self._ends[near.last]
         self._holes[whole.first], self._ends[whole.last] = whole, whole.first
-        self._kept.remove(one)
+        self._stretches.remove(one)
         self._cost -= one.cost
 
     def _events(self, whole: Stretch) -> dict[str, int]:
@@ -359,12 +359,12 @@ class SampleThinning:
 
 def _dropped_rows(rows: list[tuple[int, str]]) -> list[int]:
     data = [json.loads(text) for _, text in rows]
-    kept = set(range(0, len(rows), 4))
+    kept_rows = set(range(0, len(rows), 4))
     for key, sign in [*((k, 1.0) for k in KEPT_MAXIMA), *((k, -1.0) for k in KEPT_MINIMA)]:
         values = [(sign * value, i) for i, d in enumerate(data) if (value := _highest_number(d.get(key))) is not None]
         if values:
-            kept.add(max(values)[1])
-    return [row for i, (row, _) in enumerate(rows) if i not in kept]
+            kept_rows.add(max(values)[1])
+    return [row for i, (row, _) in enumerate(rows) if i not in kept_rows]
 
 
 def _highest_number(value: Any) -> float | None:

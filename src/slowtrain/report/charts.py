@@ -230,11 +230,11 @@ def _interval_paths(curve: Curve, scale: _Scale, side: str) -> Iterator[tuple[st
 def _curve_hovers(curves: Sequence[Curve], scale: _Scale, chart: Chart) -> Iterator[Stretch]:
     places = list(zip(*(c.points for c in curves), strict=False))[:-1]
     for rows in places:
-        said = "; ".join(
+        values_text = "; ".join(
             f"{c.name} {_y_text(value, chart)} ({_y_text(low, chart)} to {_y_text(high, chart)})"
             for c, (_, low, value, high) in zip(curves, rows, strict=True)
         )
-        yield Stretch(scale.x(rows[0][0]), 1 / len(places), f"{_x_text(rows[0][0], chart)}: {said}")
+        yield Stretch(scale.x(rows[0][0]), 1 / len(places), f"{_x_text(rows[0][0], chart)}: {values_text}")
 
 
 def _y_text(value: float, chart: Chart) -> str:
@@ -248,8 +248,8 @@ def _y_text(value: float, chart: Chart) -> str:
 def _x_text(x: float, chart: Chart) -> str:
     """``12 s``, but ``step 12``."""
     label = wording.shortened_text(chart.x_label.strip(), 12)
-    said = wording.number_text(round(x) if abs(x) >= 10 or label == "step" else x)
-    return f"{said} {label}" if label in ("s", "ms", "min", "h") else f"{label} {said}".strip()
+    number = wording.number_text(round(x) if abs(x) >= 10 or label == "step" else x)
+    return f"{number} {label}" if label in ("s", "ms", "min", "h") else f"{label} {number}".strip()
 
 
 def _clipped_top(ys: list[float]) -> float | None:
@@ -301,8 +301,10 @@ def _column_hovers(columns: list[tuple[float, list[float]]], scale: _Scale, char
     for (x, ys), end in zip(columns, edges[1:], strict=True):
         first, last = (_x_text(scale.left + v * (scale.right - scale.left), chart) for v in (x, end))
         at = f"{first} to {last}" if len(ys) > 1 else first
-        said = _y_text(ys[0], chart) if len(ys) == 1 else f"{_y_text(min(ys), chart)} to {_y_text(max(ys), chart)}"
-        yield Stretch(x, max(end - x, 0.002), f"{at}: {said}")
+        range_text = (
+            _y_text(ys[0], chart) if len(ys) == 1 else f"{_y_text(min(ys), chart)} to {_y_text(max(ys), chart)}"
+        )
+        yield Stretch(x, max(end - x, 0.002), f"{at}: {range_text}")
 
 
 def _x_labels(scale: _Scale, chart: Chart) -> Iterator[tuple[str, str]]:

@@ -54,7 +54,7 @@ def doctor_text(sheet: Sheet, *, width: int = 80, colour: bool = False, unicode:
     """The whole sheet: the verdict, then what is wrong with its remedy, then the other checks in a line each."""
     out = Terminal(min(width, MAX_SHEET_COLUMNS), colour, unicode)
     lines = [*out.hanging("", sheet.headline, lines=3, style="bold red" if sheet.of(CheckState.WRONG) else "bold")]
-    lines += [out.labelled(f"  {name:<{NAME_COLUMNS}}", value) for name, value in sheet.about]
+    lines += [out.label_line(f"  {name:<{NAME_COLUMNS}}", value) for name, value in sheet.about]
     lists = [
         ("FINE", "green", sheet.of(CheckState.FINE)),
         ("NOTED", "cyan", sheet.of(CheckState.NOTED)),

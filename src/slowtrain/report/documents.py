@@ -246,11 +246,11 @@ def checkup_document(checkup: Checkup) -> dict[str, Any]:
     return build_document(CheckupDocument, checkup, schema=CHECKUP_SCHEMA, tool=checkup, findings=findings)
 
 
-def build_document(kind: type[Struct], answer: Any, **given: Any) -> dict[str, Any]:
-    """The document of an answer, as plain JSON values. ``given``: values of fields that the answer does not hold."""
+def build_document(kind: type[Struct], answer: Any, **other_values: Any) -> dict[str, Any]:
+    """The document of an answer as JSON values. ``other_values``: values of fields that the answer does not hold."""
     document = {}
     for name, key, path, nested, optional, nullable in _document_fields(kind):
-        value = given[name] if name in given else _value_at(answer, path)
+        value = other_values[name] if name in other_values else _value_at(answer, path)
         if value or not optional:
             document[key] = json_values(None if nullable and value == "" else value, nested)
     return document

@@ -142,7 +142,7 @@ def _summary_lines(found: LintAnswer, out: Terminal) -> Iterator[str]:
     safe = sum(f.effect in SAFE_EFFECTS and bool(f.edits) for f in found.findings)
     other = sum(f.effect not in SAFE_EFFECTS and bool(f.edits) for f in found.findings)
     files = format_count(found.files, "file")
-    parts = [f"{format_count(found.fixed, 'finding')} fixed"] if found.fixed else []
+    parts = [f"{format_count(found.fixed_count, 'finding')} fixed"] if found.fixed_count else []
     parts.append(
         f"{format_count(len(found.findings), 'finding')} in {files}" if found.findings else f"nothing found in {files}"
     )

@@ -144,7 +144,7 @@ def _curve_lines(frame: Frame, out: Terminal) -> Iterator[str]:
 
 
 def _curve_line(out: Terminal, label: str, curve: Curve) -> str:
-    known = curve.known
+    known = curve.known_values
     if not known:
         return _labelled_line(out, label, "no step")
     low, high = min(known), max(known)
@@ -214,7 +214,7 @@ def _memory_lines(frame: Frame, out: Terminal) -> list[str]:
         words += f", {wording.bytes_text(machine.available_bytes)} free"
         words += f" of {wording.bytes_text(machine.limit_bytes)}" if machine.limit_bytes is not None else ""
     room = out.width - LABEL_COLUMNS - 2 - cell_len(words) - 2
-    line = curve_blocks(out, machine.rss.values, min(room, 30)) if room >= 10 and machine.rss.known else ""
+    line = curve_blocks(out, machine.rss.values, min(room, 30)) if room >= 10 and machine.rss.known_values else ""
     return [_labelled_line(out, "memory", f"{out.pad(words, 34)} {line}" if line and room >= 14 else words)]
 
 
@@ -250,8 +250,8 @@ def _alert_lines(frame: Frame, out: Terminal, evidence: int, most: int) -> Itera
     standing = [a for a in frame.alerts if a.over_ms is None]
     over = [a for a in frame.alerts if a.over_ms is not None]
     if not standing and not over:
-        told = "" if frame.examined_ms is not None else "; the recording was not examined for causes yet"
-        yield _labelled_line(out, "alerts", f"none so far{told}")
+        note = "" if frame.examined_ms is not None else "; the recording was not examined for causes yet"
+        yield _labelled_line(out, "alerts", f"none so far{note}")
         return
     for alert in [*standing, *over][:most]:
         yield from _alert_block(alert, out, evidence if alert.over_ms is None else 1)
@@ -291,6 +291,6 @@ def _cause_lines(frame: Frame, out: Terminal) -> Iterator[str]:
 def _labelled_line(out: Terminal, label: str, text: str, after: str = "") -> str:
     start = f"{out.column(label, LABEL_COLUMNS)} "
     if not after and text.strip():
-        return out.labelled(start, text)
+        return out.label_line(start, text)
     # A curve's own blanks are part of it.
     return out.style(start, "dim") + text + " " + out.fit(after, max(out.width - cell_len(start + text) - 1, 0))

@@ -156,9 +156,9 @@ def request_facts(dump: Dump) -> list[tuple[str, str]]:
     """The known facts of the request: name and value."""
     asked = dump.request
     found: list[tuple[str, str]] = []
-    if asked.needed is not None:
+    if asked.needed_bytes is not None:
         shape = f" for {asked.dtype or 'a tensor'} {list(asked.shape)}" if asked.shape is not None else ""
-        found.append(("asked for", f"{wording.bytes_text(asked.needed)}{shape}"))
+        found.append(("asked for", f"{wording.bytes_text(asked.needed_bytes)}{shape}"))
     if asked.op:
         found.append(("by op", asked.op))
     if asked.place is not None:

@@ -55,7 +55,7 @@ def checkup_page(checkup: Checkup, pages: Mapping[str, str]) -> str:
 
 
 def proof_page(found: Proof, *, written: bool) -> str:
-    """What was tried: the answer, the attempts, before beside after, and the patch."""
+    """The page of a proof: the answer, the attempts, the checkups before and after, and the patch."""
     from slowtrain.report import proof
 
     largest = max((a.verdict.speedup for a in found.attempts if a.verdict is not None), default=1.0)
@@ -86,14 +86,14 @@ def memory_page(found: MemoryAnswer) -> str:
     """What a script needs of a device's memory."""
     from slowtrain.report import sizing
 
-    held = {MEMORY_COLOURS[name]: (name, size) for name, size in found.need.parts.items() if size}
+    part_by_colour = {MEMORY_COLOURS[name]: (name, size) for name, size in found.need.parts.items() if size}
     return _fill_template(
         "memory.html",
         sizing.memory_json(found),
         found=found,
         sizing=sizing,
         colours=MEMORY_COLOURS,
-        segments=_size_segments(held, max(found.need.peak_bytes, 1)),
+        segments=_size_segments(part_by_colour, max(found.need.peak_bytes, 1)),
         notes=[sizing.measurement_text(found), *([sizing.trial_text(found)] if found.tried else ()), *found.notes],
     )
 
@@ -255,12 +255,12 @@ def _missing_pictures(pictures: Pictures) -> list[str]:
     return [f"{name}: {wording.UNKNOWN}" for name, picture in drawn.items() if not picture]
 
 
-def _size_segments(held: Mapping[str, tuple[str, int]], whole: int) -> list[charts.Stretch]:
-    """A bar of bytes; ``held`` is the name and the size of each part, by its colour."""
-    parts = tuple(Part(colour, float(size), size / whole) for colour, (_, size) in held.items() if size)
+def _size_segments(part_by_colour: Mapping[str, tuple[str, int]], whole: int) -> list[charts.Stretch]:
+    """A bar of bytes. ``part_by_colour``: the name and the size of each part."""
+    parts = tuple(Part(colour, float(size), size / whole) for colour, (_, size) in part_by_colour.items() if size)
     attribution = Attribution(float(whole), parts)
     return charts.bar_segments(
-        attribution, lambda colour: (held[colour][0], ""), lambda size, _: wording.bytes_text(size)
+        attribution, lambda colour: (part_by_colour[colour][0], ""), lambda size, _: wording.bytes_text(size)
     )
 
 
@@ -269,13 +269,13 @@ def _pool_parts(dump: Dump) -> tuple[list[charts.Stretch], list[tuple[str, str]]
     if not dump.in_use_bytes or dump.free_bytes is None:
         return [], []
     largest = min(dump.largest_free_bytes or 0, dump.free_bytes)
-    held = {
+    part_by_colour = {
         "device": ("in use", dump.in_use_bytes),
         "input": ("largest free piece", largest),
         "unattributed": ("other free pieces", dump.free_bytes - largest),
     }
-    words = [(colour, f"{name} {wording.bytes_text(size)}") for colour, (name, size) in held.items() if size]
-    return _size_segments(held, dump.in_use_bytes + dump.free_bytes), words
+    words = [(colour, f"{name} {wording.bytes_text(size)}") for colour, (name, size) in part_by_colour.items() if size]
+    return _size_segments(part_by_colour, dump.in_use_bytes + dump.free_bytes), words
 
 
 PAGE_PX, GAP_PX, BOX_HEIGHT_PX, ROW_PX = 1100, 30, 118, 140

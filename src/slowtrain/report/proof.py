@@ -11,7 +11,7 @@ from msgspec import Struct, field
 
 from slowtrain.model import Checkup, Diagnosis, Effect, Verdict, VerdictKind
 from slowtrain.model.measurements import Attempt, Change, Comparison, ManualCure, Proof
-from slowtrain.number_text import format_number
+from slowtrain.number_text import format_count, format_number
 from slowtrain.report import documents, wording
 from slowtrain.report.documents import at
 from slowtrain.report.terminal import Terminal, joined_lines, readable_width
@@ -83,13 +83,13 @@ def proof_text(proof: Proof, *, width: int = 80, colour: bool = False, unicode: 
 
 
 def proof_headline(proof: Proof) -> str:
-    kept = [a for a in proof.attempts if a.kept]
-    if kept and proof.together is not None:
+    kept_attempts = [a for a in proof.attempts if a.kept]
+    if kept_attempts and proof.together is not None:
         gain = proof.together
-        said = wording.speedup_text(gain.speedup, gain.low, gain.high)
-        return f"{len(kept)} {'cure' if len(kept) == 1 else 'cures'} kept: {said} as fast, measured in {gain.runs} runs"
-    if kept:
-        return f"{len(kept)} cures kept, each measured beside those before it; not measured together"
+        speedup = wording.speedup_text(gain.speedup, gain.low, gain.high)
+        return f"{format_count(len(kept_attempts), 'cure')} kept: {speedup} as fast, measured in {gain.runs} runs"
+    if kept_attempts:
+        return f"{len(kept_attempts)} cures kept, each measured beside those before it; not measured together"
     if proof.before is not None and proof.before.verdict is VerdictKind.INSUFFICIENT:
         return f"cannot tell: {proof.before.headline}"
     if proof.attempts:
@@ -145,8 +145,8 @@ def attempt_remarks(attempt: Attempt) -> list[str]:
     return [line for line in (first, attempt.remark) if line]
 
 
-def _attempt_row(out: Terminal, cause: str, predicted: str, measured: str, loss: str, kept: str) -> str:
-    end = f" {predicted:>9} {measured:>22}  {out.column(loss, 13)} {kept}"
+def _attempt_row(out: Terminal, cause: str, predicted: str, measured: str, loss: str, kept_text: str) -> str:
+    end = f" {predicted:>9} {measured:>22}  {out.column(loss, 13)} {kept_text}"
     if out.width < FIGURES_COLUMNS + MIN_NAME_COLUMNS:  # the figures on a line of their own
         return out.fit(cause) + "\n" + out.fit(end)
     return out.column(cause, out.width - FIGURES_COLUMNS) + end
@@ -192,10 +192,10 @@ def proof_json(proof: Proof, *, written: bool) -> str:
 
 
 def _with_verdicts(checkup: Checkup, verdicts: dict[str, Verdict]) -> Checkup:
-    def measured(diagnosis: Diagnosis) -> Diagnosis:
+    def with_verdict(diagnosis: Diagnosis) -> Diagnosis:
         return replace(diagnosis, verdict=verdicts.get(diagnosis.cause))
 
-    return replace(checkup, diagnoses=tuple(map(measured, checkup.diagnoses)))
+    return replace(checkup, diagnoses=tuple(map(with_verdict, checkup.diagnoses)))
 
 
 MIN_PART_SHARE = 1e-3  # of the longer step: smaller parts are not shown

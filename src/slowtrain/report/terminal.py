@@ -114,7 +114,7 @@ class Terminal:
         """One line: ``start`` as it is, and as much of ``text`` as fits behind it."""
         return start + self.fit(text, self.width - cell_len(start))
 
-    def labelled(self, label: str, text: str) -> str:
+    def label_line(self, label: str, text: str) -> str:
         """The same with a dim label."""
         return self.style(label, "dim") + self.fit(text, self.width - cell_len(label))
 

@@ -191,8 +191,8 @@ def state_text(seen: SeenInSource) -> str:
 
 def state_counts(several: Sequence[SeenInSource]) -> str:
     words = {"confirmed": "confirmed", "harmless": "harmless here", "not reached": "not reached", None: "not measured"}
-    counts = {said: sum(one.state == state for one in several) for state, said in words.items()}
-    return ", ".join(f"{count} {said}" for said, count in counts.items() if count)
+    counts = {word: sum(one.state == state for one in several) for state, word in words.items()}
+    return ", ".join(f"{count} {word}" for word, count in counts.items() if count)
 
 
 def number_text(value: float | None) -> str:
@@ -257,18 +257,18 @@ def evidence_text(name: str, value: float) -> str:
     """A number of the evidence. The end of its name is its unit."""
     units = (("_bytes", bytes_text), ("_ms", duration_text), ("_share", share_text))
     stem = name.removesuffix("_per_step")
-    return next((said(value) for unit, said in units if stem.endswith(unit)), number_text(value))
+    return next((text_of(value) for unit, text_of in units if stem.endswith(unit)), number_text(value))
 
 
 def speedup_text(speedup: float, low: float, high: float, most: float = math.inf) -> str:
     """A speed-up with its range, all three with the same decimals. Values from ``most`` on read "over ``most``"."""
     smallest = min((v for v in (speedup, low, high) if math.isfinite(v)), default=1.0)
     digits = 2 if smallest < 1.5 else 1 if smallest < 10 else 0
-    said = [
-        ("unknown" if not math.isfinite(v) else f"over {most:g}x" if v >= most else f"{v:.{digits}f}x")
+    mean, least, greatest = (
+        "unknown" if not math.isfinite(v) else f"over {most:g}x" if v >= most else f"{v:.{digits}f}x"
         for v in (speedup, low, high)
-    ]
-    return f"{said[0]} ({said[1]} to {said[2]})" if math.isfinite(low + high) else f"{said[0]} (range unknown)"
+    )
+    return f"{mean} ({least} to {greatest})" if math.isfinite(low + high) else f"{mean} (range unknown)"
 
 
 def predicted_text(saving: Saving) -> str:
@@ -341,15 +341,15 @@ def device_text(on: Mapping[str, str | int | None]) -> str:
     kind, name, count = (on.get(k) for k in ("kind", "name", "count"))
     if not kind and not name:
         return UNKNOWN
-    said = str(name or kind)
-    if kind and name and str(kind).lower() not in said.lower():
-        said = f"{kind}: {name}"
-    return f"{count} x {said}" if isinstance(count, int) and count > 1 else said
+    text = str(name or kind)
+    if kind and name and str(kind).lower() not in text.lower():
+        text = f"{kind}: {name}"
+    return f"{count} x {text}" if isinstance(count, int) and count > 1 else text
 
 
 def step_counts(summary: StepSummary) -> str:
-    said = format_count(summary.counted, "step") if summary.counted else "no steady step"
-    return f"{said} after {summary.warmup:,} of warm-up" if summary.warmup else said
+    count_text = format_count(summary.counted, "step") if summary.counted else "no steady step"
+    return f"{count_text} after {summary.warmup:,} of warm-up" if summary.warmup else count_text
 
 
 def unchecked_by_signal(unchecked: Iterable[Unchecked]) -> dict[str, list[str]]:

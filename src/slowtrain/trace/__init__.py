@@ -45,17 +45,19 @@ class Trace:
     root: str = ""
     device: Device | None = None
     main: int = 1  # the number of the thread that trains
-    _made: dict[object, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
+    _cache: dict[object, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
 
-    def once(self, make: Callable[Concatenate[Trace, Asked], Made], *asked: Asked.args, **named: Asked.kwargs) -> Made:
+    def compute_once(
+        self, make: Callable[Concatenate[Trace, Asked], Made], *asked: Asked.args, **named: Asked.kwargs
+    ) -> Made:
         """Return the cached result of ``make(self, ...)``.
 
         Several causes need the same result for millions of steps.
         """
         key = (make, asked, tuple(named.items()))
-        if key not in self._made:
-            self._made[key] = make(self, *asked, **named)
-        return cast("Made", self._made[key])
+        if key not in self._cache:
+            self._cache[key] = make(self, *asked, **named)
+        return cast("Made", self._cache[key])
 
     @property
     def step_ms(self) -> float:
@@ -63,7 +65,7 @@ class Trace:
         return self.steps.mean_ms
 
     @property
-    def enough(self) -> bool:
+    def has_enough_steps(self) -> bool:
         """Whether the steady steps are sufficient: many, or fewer that took long together.
 
         A profile is always sufficient with one step, because it cannot have more; a note says how few there are.

@@ -59,7 +59,7 @@ class Watch:
         report = None
         if self.examining is not None:
             over = sight.frame.state in ENDED_STATES
-            self.examining.turn(sight.frame.run_ms, wanted=not over and sight.enough)
+            self.examining.turn(sight.frame.run_ms, wanted=not over and sight.has_enough_steps)
             report = self.examining.report
         alerts = self.book.look(sight, report)
         found, at_ms = (report.found, report.at_ms) if report is not None else ((), None)
@@ -106,7 +106,7 @@ class BackgroundDiagnosis:
             )
         except OSError:
             self.failed += 1
-            self._next(at)
+            self._schedule_next(at)
 
     def _collect(self, at: float) -> None:
         import msgspec  # not at the top, because this module is imported into the user's process
@@ -125,9 +125,9 @@ class BackgroundDiagnosis:
                 self.report = msgspec.json.decode(answer.read(), type=DiagnosisReport)
             except msgspec.DecodeError:
                 self.failed += 1
-        self._next(at)
+        self._schedule_next(at)
 
-    def _next(self, at: float) -> None:
+    def _schedule_next(self, at: float) -> None:
         self._process = None
         self._due_s = at + max(DIAGNOSIS_INTERVAL_S, MIN_INTERVAL_FACTOR * (at - self._begun_s))
 
@@ -147,7 +147,7 @@ def child_environment() -> dict[str, str]:
 
 
 def diagnosis_report(diagnoses: Sequence[Diagnosis], at_ms: float) -> DiagnosisReport:
-    """What the view tells of the diagnoses. ``at_ms``: length of the recording when the diagnosis began."""
+    """What the view shows of the diagnoses. ``at_ms``: length of the recording when the diagnosis began."""
     from slowtrain.causes import class_of
 
     alerts, found = [], []

@@ -100,8 +100,8 @@ def slower_steps_alert(sight: RecordingLook) -> Alert | None:
     if first.sum() < MIN_BINS or last.sum() < MIN_BINS or (first & last).any():
         return None
     before, after = _weighted_median(median[first], turns[first]), _weighted_median(median[last], turns[last])
-    apart = float(quantile(median[last], 0.1)) > float(quantile(median[first], 0.9))
-    if before <= 0 or after < MIN_STEP_SLOWDOWN * before or not apart:
+    is_distinct = float(quantile(median[last], 0.1)) > float(quantile(median[first], 0.9))
+    if before <= 0 or after < MIN_STEP_SLOWDOWN * before or not is_distinct:
         return None
     says = (
         f"a step takes {wording.duration_text(after)} in the last minute, {after / before:.2f} times the "
@@ -182,7 +182,7 @@ def _growth_bytes_s(sight: RecordingLook) -> float | None:
 
 def input_bound_alert(sight: RecordingLook) -> Alert | None:
     trace = sight.trace
-    if Signal.INPUT not in trace.signals or not trace.enough or sight.frame.state is not RunState.RUNNING:
+    if Signal.INPUT not in trace.signals or not trace.has_enough_steps or sight.frame.state is not RunState.RUNNING:
         return None
     waits, step = trace.mean(Category.INPUT), trace.step_ms
     if waits < MIN_INPUT_WAIT_SHARE * step:
@@ -195,7 +195,7 @@ def input_bound_alert(sight: RecordingLook) -> Alert | None:
 
 
 def gpu_idle_alert(sight: RecordingLook) -> Alert | None:
-    if sight.frame.state is not RunState.RUNNING or not sight.trace.enough:
+    if sight.frame.state is not RunState.RUNNING or not sight.trace.has_enough_steps:
         return None
     _, rows = sight.column("gpu_util_share", sight.frame.window_ms / 1e3)
     if len(rows) < MIN_READINGS:
@@ -268,10 +268,10 @@ class AlertBook:
         self._seen_ms: dict[str, float] = {}
         self._signs: set[tuple[str, str]] = set()
 
-    def look(self, sight: RecordingLook, told: DiagnosisReport | None) -> tuple[Alert, ...]:
+    def look(self, sight: RecordingLook, report: DiagnosisReport | None) -> tuple[Alert, ...]:
         """The alerts after this look: urgent ones first, then the newest; ended ones last."""
         at_ms = sight.frame.run_ms
-        said = {a.id: a for a in told.alerts} if told is not None else {}
+        alert_by_id = {a.id: a for a in report.alerts} if report is not None else {}
         for rule in ALERT_RULES:
             found = rule.judge(sight)
             self._agreed[rule.id] = self._agreed.get(rule.id, 0) + 1 if found is not None else 0
@@ -279,13 +279,13 @@ class AlertBook:
                 self._update_standing(found, at_ms)
             elif rule.lasting and rule.id in self._standing:
                 self._seen_ms[rule.id] = at_ms
-        for alert in said.values():
+        for alert in alert_by_id.values():
             self._update_standing(alert, at_ms)
         for name in [n for n, seen in self._seen_ms.items() if n in self._standing and at_ms - seen > ALERT_HOLD_MS]:
             self._over.append(replace(self._standing.pop(name), over_ms=self._seen_ms[name]))
         del self._over[:-MAX_ALERTS]
-        self._signs.update(told.signs if told is not None else ())
-        # What a cause says in full need not be said by its cheap sign too.
+        self._signs.update(report.signs if report is not None else ())
+        # If a cause is reported in full, its cheap sign is not reported too.
         hidden = {rule for cause, rule in self._signs if cause in self._standing}
         shown = [a for a in self._standing.values() if a.id not in hidden]
         return (*sorted(shown, key=lambda a: (not a.urgent, -a.at_ms)), *reversed(self._over))

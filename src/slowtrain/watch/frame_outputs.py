@@ -39,7 +39,7 @@ class AlertDelivery:
         self.calls = calls
         self.command = command
         self._note = ""
-        self._told: dict[str, float] = {}
+        self._sent_at_ms: dict[str, float] = {}
 
     @property
     def note(self) -> str:
@@ -48,9 +48,9 @@ class AlertDelivery:
     def look(self, frame: Frame) -> None:
         """Delivers current alerts that were not delivered. An alert that ended and begins again is delivered again."""
         for alert in frame.alerts:
-            if alert.over_ms is not None or self._told.get(alert.id) == alert.at_ms:
+            if alert.over_ms is not None or self._sent_at_ms.get(alert.id) == alert.at_ms:
                 continue
-            self._told[alert.id] = alert.at_ms
+            self._sent_at_ms[alert.id] = alert.at_ms
             for call in self.calls:
                 try:
                     call(alert, frame)
@@ -99,12 +99,12 @@ class AlertCommand:
         """Called at each look: collects the running command, or starts the next."""
         at = time.monotonic()
         if self._process is not None:
-            self._ended(at)
+            self._check_exit(at)
         if self._process is None and self._waiting and at - self._begun_s >= MIN_START_INTERVAL_S:
             self._begun_s = at
             self._start_command(*self._waiting.popitem(last=False)[1])
 
-    def _ended(self, at: float) -> None:
+    def _check_exit(self, at: float) -> None:
         process = self._process
         if process is None:
             return
@@ -123,12 +123,12 @@ class AlertCommand:
         document |= {"alert": next(a for a in frames.frame_document(frame)["alerts"] if a["id"] == alert.id)}
         self.runs += 1
         try:
-            with tempfile.TemporaryFile() as given:
-                given.write(json.dumps(document).encode())
-                given.seek(0)
+            with tempfile.TemporaryFile() as input_file:
+                input_file.write(json.dumps(document).encode())
+                input_file.seek(0)
                 self._process = subprocess.Popen(
                     self.argv,
-                    stdin=given,
+                    stdin=input_file,
                     stdout=subprocess.DEVNULL,
                     stderr=subprocess.DEVNULL,
                     env=_alert_environment(alert, frame),
@@ -162,7 +162,7 @@ def _kill_session(process: subprocess.Popen[bytes]) -> None:
 
 def _alert_environment(alert: Alert, frame: Frame) -> dict[str, str]:
     place = alert.where[0] if alert.where else None
-    given = {
+    values = {
         "ID": alert.id,
         "SAYS": alert.says,
         "URGENT": "1" if alert.urgent else "0",
@@ -173,7 +173,7 @@ def _alert_environment(alert: Alert, frame: Frame) -> dict[str, str]:
         "LINE": str(place.line) if place else "",
     }
     # Text in a recording may come from anywhere, and an environment variable cannot contain NUL.
-    named = {f"SLOWTRAIN_ALERT_{key}": value.replace("\0", "") for key, value in given.items()}
+    named = {f"SLOWTRAIN_ALERT_{key}": value.replace("\0", "") for key, value in values.items()}
     ours = {k: v for k, v in os.environ.items() if not k.startswith("SLOWTRAIN_")}
     return {**ours, **named}
 

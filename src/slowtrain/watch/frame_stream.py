@@ -49,10 +49,10 @@ class FrameStream:
             start_new_session=True,
             env=child_environment(),
         )
-        self._thread = threading.Thread(target=self._read, name="slowtrain alerts", daemon=True)
+        self._thread = threading.Thread(target=self._read_frames, name="slowtrain alerts", daemon=True)
         self._thread.start()
 
-    def _read(self) -> None:
+    def _read_frames(self) -> None:
         assert self._process.stdout is not None
         assert self._process.stderr is not None
         for line in self._process.stdout:
@@ -84,31 +84,31 @@ class FrameStream:
                 stream.close()
 
 
-def parse_frame(told: Mapping[str, Any]) -> Frame:
+def parse_frame(document: Mapping[str, Any]) -> Frame:
     """Builds a frame from its JSON, without its curves."""
-    machine = dict(told["machine"])
+    machine = dict(document["machine"])
     machine |= {"rss": Curve(), "gpus": tuple(Gpu(**gpu) for gpu in machine["gpus"])}
-    step = {**told["step"], "over_run": Curve(), "lately": Curve()}
-    rest = {k: v for k, v in told.items() if k != "schema"}
+    step = {**document["step"], "over_run": Curve(), "lately": Curve()}
+    rest = {k: v for k, v in document.items() if k != "schema"}
     return Frame(
         **{
             **rest,
-            "state": RunState(told["state"]),
-            "progress": Progress(**told["progress"]),
+            "state": RunState(document["state"]),
+            "progress": Progress(**document["progress"]),
             "step": StepTime(**step),
             "machine": Machine(**machine),
-            "parts": tuple(Part(**part) for part in told["parts"]),
-            "doing": Place(**told["doing"]) if told["doing"] else None,
-            "alerts": tuple(_parse_alert(a) for a in told["alerts"]),
-            "found": tuple(FoundCause(**f) for f in told["found"]),
+            "parts": tuple(Part(**part) for part in document["parts"]),
+            "doing": Place(**document["doing"]) if document["doing"] else None,
+            "alerts": tuple(_parse_alert(a) for a in document["alerts"]),
+            "found": tuple(FoundCause(**f) for f in document["found"]),
         }
     )
 
 
-def _parse_alert(told: Mapping[str, Any]) -> Alert:
+def _parse_alert(document: Mapping[str, Any]) -> Alert:
     # JSON encodes numbers that are not finite as words
-    numbers = {key: float(value) for key, value in told["numbers"].items()}
-    return Alert(**{**told, "numbers": numbers, "where": tuple(Place(**p) for p in told["where"])})
+    numbers = {key: float(value) for key, value in document["numbers"].items()}
+    return Alert(**{**document, "numbers": numbers, "where": tuple(Place(**p) for p in document["where"])})
 
 
 def write_frames() -> None:

@@ -49,7 +49,7 @@ class RecordingLook:
     stopped: int | None = None  # the process id, if the process is stopped: Ctrl-Z, SIGSTOP
 
     @property
-    def enough(self) -> bool:
+    def has_enough_steps(self) -> bool:
         """Whether there are enough steps for a diagnosis."""
         return bool(self.frame.progress.steps and self.frame.progress.steps >= MIN_WINDOW_STEPS)
 
@@ -80,7 +80,7 @@ class RecordingWatcher:
         now_ns = follower.now_ns(alive)
         if self._history is None and follower.histories.kinds:
             self._window_trace(0, now_ns)  # finds out what a step is here, because the last seconds may hold none
-        since_ns = self._since(now_ns)
+        since_ns = self._window_start_ns(now_ns)
         trace, history = self._window_trace(since_ns, now_ns)
         taken = _count_steps(follower, history, trace)
         state = _run_state(follower, alive, taken)
@@ -120,7 +120,7 @@ class RecordingWatcher:
 
     # -- steps
 
-    def _since(self, now_ns: int) -> int:
+    def _window_start_ns(self, now_ns: int) -> int:
         """The start of the window: so many seconds ago, or earlier if too few steps have ended since."""
         since = now_ns - int(self.window_s * 1e9)
         if self._history is not None and self._history.at_ns:
@@ -162,8 +162,8 @@ class RecordingWatcher:
         start = self.follower.start_ns
         first, last = min(e.start_ms for e in windows), max(e.end_ms for e in windows)
         since_ns, until_ns = (start + int(ms * 1e6) for ms in (first - WINDOW_MARGIN_MS, last + WINDOW_MARGIN_MS))
-        kept = self.follower.kept_since_ns()
-        if kept <= since_ns:
+        kept_since_ns = self.follower.kept_since_ns()
+        if kept_since_ns <= since_ns:
             whole = self.follower.recent_recording(since_ns, now_ns)
         else:  # the first look comes long after them
             whole = self.follower.recent_recording(since_ns, until_ns, self.follower.read_again(since_ns, until_ns))
@@ -257,10 +257,10 @@ def _step_parts(trace: Trace) -> tuple[tuple[Part, ...], str]:
 
 
 def _count_steps(follower: Follower, history: StepHistory | None, trace: Trace) -> int | None:
-    told = follower.facts.get("steps_so_far")
+    counted = follower.facts.get("steps_so_far")
     seen = max(history.count if history is not None else 0, len(trace.steps))
-    if isinstance(told, int):
-        return max(told, seen)
+    if isinstance(counted, int):
+        return max(counted, seen)
     return seen or None
 
 

@@ -45,7 +45,7 @@ def run_progress(
 
 def _current_fit(follower: Follower) -> tuple[int, Mapping[str, Any]] | None:
     """The current fit, or else the last one."""
-    for at, lane, name, data in follower.unfinished():
+    for at, lane, name, data in follower.unfinished_events():
         if lane == "loop" and name == "fit":
             return at, data
     done = [e for e in follower.events.get("loop", ()) if e.name == "fit" and not e.data.get("nested")]
@@ -58,8 +58,8 @@ def _epoch_times(follower: Follower, since_ns: int) -> tuple[int, list[float], d
     logs: dict[str, float] = {}
     for event in reversed(follower.events.get("epoch", ())):
         if event.name == "end" and event.start_ms >= since_ns:
-            told = event.data.get("logs")
-            logs = {str(k): float(v) for k, v in told.items()} if isinstance(told, dict) else {}
+            stored_logs = event.data.get("logs")
+            logs = {str(k): float(v) for k, v in stored_logs.items()} if isinstance(stored_logs, dict) else {}
             break
     return int(begun[-1]) if begun else 0, np.diff(begun[-RECENT_EPOCHS - 1 :]).tolist(), logs
 
@@ -100,13 +100,13 @@ def _loop_progress(
     follower: Follower, history: StepHistory, trace: Trace, steps: int | None, now_ns: int
 ) -> Progress | None:
     """The progress of a hand-written loop, if its text says how often it runs."""
-    said = planned_steps.written_step_count(trace)
-    if said is None:
+    written_count = planned_steps.written_step_count(trace)
+    if written_count is None:
         return None
-    found, place = said
+    found, place = written_count
     if found.head is not None:
-        made = follower.events.get("iterator", ())
-        begun = [e.start_ms for e in planned_steps.dataset_passes(made, place.file, found.head)]
+        iterators = follower.events.get("iterator", ())
+        begun = [e.start_ms for e in planned_steps.dataset_passes(iterators, place.file, found.head)]
         if not 2 <= len(begun) <= found.turns:
             return None
         lengths = np.diff(begun[-RECENT_EPOCHS - 1 :]).tolist()
@@ -128,9 +128,9 @@ def _steps_taken(follower: Follower, history: StepHistory) -> int | None:
     mine = max(mine, history.count)  # calls of train_on_batch are steps anywhere
     if follower.whole:
         return mine
-    told = follower.facts.get("steps_so_far")
+    counted = follower.facts.get("steps_so_far")
     alike = sum(one.count for key, one in kinds.items() if key[0] == lane)
-    return int(told) if isinstance(told, int) and mine >= MAX_CALL_SHARE * alike else None
+    return int(counted) if isinstance(counted, int) and mine >= MAX_CALL_SHARE * alike else None
 
 
 def _pace_ms(history: StepHistory, taken: int) -> float | None:

@@ -53,7 +53,7 @@ class LineTracer:
         cut = self._over
         self._release()
         if cut:
-            self._spread()
+            self._distribute_rest()
         else:
             self._charge()
         for frame in self._set:
@@ -67,7 +67,7 @@ class LineTracer:
         if sys.gettrace() is self._traced:
             sys.settrace(None)
 
-    def _spread(self) -> None:
+    def _distribute_rest(self) -> None:
         """Distributes the time after the tracer stopped over the lines traced before, because any of them may have
         run.
         """

@@ -29,7 +29,7 @@ class StopDetector:
         if self._left:
             self._before = _read_clocks()
 
-    def waited(self, asked_s: float) -> tuple[int, int] | None:
+    def stop_during_wait(self, asked_s: float) -> tuple[int, int] | None:
         """Returns start and end (ns) of the time in which the process was certainly stopped during a wait, or None.
 
         ``asked_s`` is the requested duration of the wait.

@@ -68,7 +68,9 @@ class Recorder:
         self._events: list[tuple[int, int, str, str, Mapping[str, Any]]] = []
         self._new_names: list[tuple[int, str, str, Mapping[str, Any]]] = []
         self._unfinished: dict[tuple[int, str, str], Mapping[str, Any]] = {}
-        self._told: list[tuple[int, str, str]] = []  # the unfinished events that the file already contains
+        self._written_unfinished: list[
+            tuple[int, str, str]
+        ] = []  # the unfinished events that the file already contains
         self._facts: dict[str, Any] = {}
         self._samples: list[tuple[int, Mapping[str, Any]]] = []
         self._pipelines: list[tuple[int, int, bytes]] = []
@@ -131,7 +133,7 @@ class Recorder:
         if self.active:
             self._events.append((start_ns, start_ns if end_ns is None else end_ns, lane, name, data))
 
-    def begun(self, lane: str, name: str, start_ns: int, **data: Any) -> None:
+    def note_begin(self, lane: str, name: str, start_ns: int, **data: Any) -> None:
         """Notes that something long has begun. It is written if it outlives a flush, so that it is known if the
         process dies.
 
@@ -184,7 +186,7 @@ class Recorder:
         self._awake.acquire()
         # Not threading.Thread, because scripts count the threads that the threading module knows, and wait for them.
         _thread.start_new_thread(self._run, ())
-        os.register_at_fork(after_in_child=self._forked)
+        os.register_at_fork(after_in_child=self._stop_in_child)
 
     def every(self, seconds: float, call: Callable[[], None]) -> None:
         """Calls ``call`` in the thread about every ``seconds``, later less often. Drops it if it fails."""
@@ -229,7 +231,7 @@ class Recorder:
         except OSError:
             return
 
-    def _forked(self) -> None:
+    def _stop_in_child(self) -> None:
         """Runs in the child of a fork, which is not recorded."""
         self.active = False
         # The parent's connection must be neither used nor closed here. Its locks may be held by the thread that exists
@@ -253,7 +255,7 @@ class Recorder:
                 stops.waits()
                 if turns.wait(wait_s, trains=self.trains()):
                     break
-                stopped = stops.waited(wait_s)
+                stopped = stops.stop_during_wait(wait_s)
                 if stopped is not None:
                     self.event(SUSPEND_LANE, STOPPED_EVENT, *stopped)
                 ticks += 1
@@ -326,8 +328,8 @@ class Recorder:
         if self.faults:
             facts["faults"] = list(self.faults)
         unfinished = list(self._unfinished)
-        if unfinished != self._told:
-            self._told = unfinished
+        if unfinished != self._written_unfinished:
+            self._written_unfinished = unfinished
             facts["unfinished"] = [[*key, self._unfinished.get(key, {})] for key in unfinished]
         store.begin()
         store.names(names)
@@ -341,7 +343,7 @@ class Recorder:
             store.pipeline(*row)
         store.commit()
         if self._thinning is not None:
-            self._thinning.named(names)
+            self._thinning.note_names(names)
             self._thinning.samples.wrote(len(samples))
             self._thinning.wrote(chunk, array("q", packed), events)
 

@@ -44,7 +44,7 @@ def readback_timer(
                 if not main.left:
                     main.look(recorder.active)
                 for read in reads:
-                    if read.again(frame, in_loops):
+                    if read.is_same_place(frame, in_loops):
                         break
                 else:
                     read = recorder.guard("readback", name_place, frame, in_loops)
@@ -116,9 +116,9 @@ class TensorPatches:
 
             return convert
 
-        def record_feed(text: str, given: tuple[Any, ...], start: int, end: int, frame: FrameType) -> None:
+        def record_feed(text: str, values: tuple[Any, ...], start: int, end: int, frame: FrameType) -> None:
             name = recorder.name_at(frame, "feed", text, "feed")
-            recorder.span(name, start, end, call_signatures.host_bytes(given))
+            recorder.span(name, start, end, call_signatures.host_bytes(values))
 
         for name in ("convert_to_tensor", "constant"):
             replace_function(module, name, make)

@@ -82,7 +82,7 @@ class ReadbackSite(CallSite):
         self.asker, self.asker_at = (asker.f_code, asker.f_lasti) if asker else (None, -1)
         self.in_loops = anywhere
 
-    def again(self, frame: FrameType, anywhere: bool) -> bool:
+    def is_same_place(self, frame: FrameType, anywhere: bool) -> bool:
         """Returns whether this is the stored place, so that ``name`` holds."""
         asker = frame.f_back
         return (
@@ -222,10 +222,10 @@ class Progress:
         ``kind`` is that of :meth:`step`. Only results of the strongest kind count, because others may be evaluations.
         A probe also keeps an eager gradient beside a training function, because a loop may have steps of both kinds.
         """
-        beside = kind < self.kind
-        if beside and (self.trajectory is None or not EAGER_STEP <= kind < self.kind <= TRAINING_STEP):
+        is_weaker = kind < self.kind
+        if is_weaker and (self.trajectory is None or not EAGER_STEP <= kind < self.kind <= TRAINING_STEP):
             return
-        self.wanted = beside and self.wanted
+        self.wanted = is_weaker and self.wanted
         if isinstance(result, tuple) and len(result) == 2 and isinstance(result[0], dict):
             result = result[0]  # on JAX it comes with the new state
         items = list(result.items()) if isinstance(result, dict) else [("result", result)]
@@ -236,7 +236,7 @@ class Progress:
             dtype = getattr(value, "dtype", None)
             if _is_floating(dtype) and getattr(value, "shape", None) == ():
                 found.append((str(name), value))
-        if not beside:
+        if not is_weaker:
             self.last_scalars = found
         if self.trajectory is None:
             return

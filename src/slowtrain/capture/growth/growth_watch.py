@@ -118,7 +118,7 @@ class GrowthWatch:
             self.objects.wait(at)
 
     def _allowed_ns(self, at: int) -> float:
-        return FIRST_WALKS_NS + (EXTRA_WALKS_NS if self._suspected else 0) + MAX_WALK_SHARE * (at - self._made_ns)
+        return FIRST_WALKS_NS + (EXTRA_WALKS_NS if self._is_suspicious else 0) + MAX_WALK_SHARE * (at - self._made_ns)
 
     # -- memory
 
@@ -130,11 +130,11 @@ class GrowthWatch:
             at = now()
             recorder.span(recorder.name(MEMORY_LANE, "anonymous"), at, at, self._bytes)
             if self.objects is not None:
-                recorder.guard("objects", self.objects.sampled, at, self._bytes, self._unexplained)
+                recorder.guard("objects", self.objects.handle_reading, at, self._bytes, self._is_unexplained)
         if self._devices is None:
             self._devices = recorder.guard("devices", self._gpus) or []
-        for device, told in self._devices:
-            for what, count in told().items():
+        for device, read_counts in self._devices:
+            for what, count in read_counts().items():
                 at = now()
                 recorder.span(recorder.name(MEMORY_LANE, f"{what}{device}"), at, at, count)
 
@@ -147,28 +147,28 @@ class GrowthWatch:
         return [(f"GPU:{i}", read) for i, read in enumerate(readers[:MAX_DEVICES])]
 
     @property
-    def _suspected(self) -> bool:
+    def _is_suspicious(self) -> bool:
         """Whether memory has grown enough to justify the cost of reading local variables.
 
         Before Python 3.13 reading a function's variables copies them, and the copy lives until the next read.
         """
         return self._bytes - self._first_bytes > max(MIN_SUSPECT_BYTES, MIN_SUSPECT_SHARE * self._first_bytes)
 
-    def _unexplained(self, rate: float) -> bool:
+    def _is_unexplained(self, rate: float) -> bool:
         """Returns whether enough walks explain less than half of a growth of ``rate`` bytes a nanosecond."""
-        told = sum(row.rate for row in self._known.values())
-        return self._suspecting > MIN_GROWN_WALKS and told < MIN_EXPLAINED_SHARE * rate
+        explained = sum(row.rate for row in self._known.values())
+        return self._suspecting > MIN_GROWN_WALKS and explained < MIN_EXPLAINED_SHARE * rate
 
     # -- containers
 
     def _walk(self) -> None:
         begun, at = time.thread_time_ns(), now()
         try:
-            for found in named_containers.walk_containers(local=sys.version_info >= (3, 13) or self._suspected):
+            for found in named_containers.walk_containers(local=sys.version_info >= (3, 13) or self._is_suspicious):
                 self._note(found, at)
         finally:
             self.walks += 1
-            self._suspecting += self._suspected
+            self._suspecting += self._is_suspicious
             self.spent_ns += max(time.thread_time_ns() - begun, 1)
             self.recorder.fact("growth", {"walks": self.walks, "cpu_s": self.spent_ns / 1e9, "due_s": self._wall_s(at)})
 
@@ -229,11 +229,11 @@ def _resident_bytes_reader() -> Callable[[], int] | None:
     except (OSError, AttributeError, ValueError):
         return None
 
-    def read() -> int:
+    def read_resident() -> int:
         fields = os.pread(file, 128, 0).split()
         return (int(fields[1]) - int(fields[2])) * page_bytes
 
-    return read
+    return read_resident
 
 
 def _tensorflow_memory_readers() -> list[Callable[[], dict[str, int]]]:

@@ -226,7 +226,7 @@ def _container_path(node: _Node) -> str:
     return f"{node.file}|{node.owner}|{node.path}"
 
 
-def _describe_container(node: _Node, told: Callable[[Any], dict[str, Any]]) -> dict[str, Any]:
+def _describe_container(node: _Node, describe: Callable[[Any], dict[str, Any]]) -> dict[str, Any]:
     """Returns where a growing container is named, and what it holds."""
     named = {"file": node.file, "owner": node.owner, "path": node.path.lstrip("."), "named": node.name}
-    return named | told(node.value)
+    return named | describe(node.value)

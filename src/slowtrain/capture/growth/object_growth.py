@@ -155,7 +155,7 @@ class ObjectGrowthWatch:
 
     # -- the recorder's thread
 
-    def sampled(self, at: int, used: int, unexplained: Callable[[float], bool]) -> None:
+    def handle_reading(self, at: int, used: int, unexplained: Callable[[float], bool]) -> None:
         """Handles one memory reading.
 
         ``unexplained(rate)`` returns whether the containers that are known to grow explain too little of ``rate``
@@ -246,10 +246,10 @@ class ObjectGrowthWatch:
             patch_on_import(self.recorder, "tracemalloc", lambda _: self._stop())
         self._asked_ns = now()
         self._open.append(_AllocationRecord(self._asked_ns, self._asked_ns, steps, steps))
-        self._due = self._traced
+        self._due = self._take_traced_blocks
         tracer.start(TRACED_FRAMES)
 
-    def _traced(self, steps: int) -> None:
+    def _take_traced_blocks(self, steps: int) -> None:
         """Takes the live blocks half way and at the end.
 
         What lives for one step is alive both times. What is kept has grown.

@@ -40,9 +40,9 @@ def tensorflow_build(tf: Any) -> dict[str, Any]:
     }
 
 
-def _normalise_version(said: Any) -> str | None:
+def _normalise_version(version: Any) -> str | None:
     """Returns a version as 12.5.1. On Windows 64_112 means 11.2, and 64_8 means 8."""
-    text = str(said or "").removeprefix("64_")
+    text = str(version or "").removeprefix("64_")
     if text.isdigit() and len(text) == 3:
         text = f"{text[:2]}.{text[2]}"
     return text or None

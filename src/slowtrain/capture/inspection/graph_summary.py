@@ -200,16 +200,16 @@ def _comes_from_variable_shape(size: Any, steps: int = 6) -> bool:
     return steps > 0 and any(_comes_from_variable_shape(one, steps - 1) for one in size.op.inputs[:2])
 
 
-def _variable_shape(given: Any) -> tuple[int, ...]:
+def _variable_shape(tensor: Any) -> tuple[int, ...]:
     """Returns the shape of a variable or of a value read from it, -1 for an unknown dimension; () for anything else."""
-    if given.dtype.name == "resource":
+    if tensor.dtype.name == "resource":
         from tensorflow.python.ops import handle_data_util
 
-        about = handle_data_util.get_resource_handle_data(given)
+        about = handle_data_util.get_resource_handle_data(tensor)
         return tuple(int(d.size) for d in about.shape_and_type[0].shape.dim) if about.is_set else ()
-    if given.op.type != "ReadVariableOp" or given.shape.rank is None:
+    if tensor.op.type != "ReadVariableOp" or tensor.shape.rank is None:
         return ()
-    return tuple(-1 if d is None else int(d) for d in given.shape.as_list())
+    return tuple(-1 if d is None else int(d) for d in tensor.shape.as_list())
 
 
 def _carries_state(body: Any) -> bool:

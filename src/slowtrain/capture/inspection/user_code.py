@@ -42,9 +42,9 @@ def package_folders(path: str, own: Iterable[str]) -> tuple[str, ...]:
 
     ``own`` are folders of the user's own code. They are never returned, whatever is installed there.
     """
-    kept = {os.path.realpath(folder) for folder in own}
+    own_folders = {os.path.realpath(folder) for folder in own}
     found = []
-    for folder in {os.path.realpath(one) for one in path.split(os.pathsep) if one} - kept:
+    for folder in {os.path.realpath(one) for one in path.split(os.pathsep) if one} - own_folders:
         with contextlib.suppress(OSError), os.scandir(folder) as entries:
             if any(entry.name.endswith(INSTALLED_SUFFIX) for entry in entries):
                 found.append(folder + os.sep)
@@ -67,8 +67,8 @@ def is_user_source(name: str) -> bool:
     """Does the same as ``is_user_code``, by the file name that the code object carries."""
     known = _user_by_file.get(name)
     if known is None:
-        made = name.startswith("<") or MARK in name
-        known = _user_by_file[name] = not made and is_user_file(name)
+        is_generated = name.startswith("<") or MARK in name
+        known = _user_by_file[name] = not is_generated and is_user_file(name)
     return known
 
 
@@ -196,8 +196,8 @@ def read_origins(file: str) -> None:
         for converted in list(api._TRANSPILER._cache._cache.values()):
             for factory in list(converted.values()):
                 if factory.module.__file__ == file:
-                    told = [(at, one.loc) for at, one in factory.source_map.items() if at.filename == file]
-                    _origins_by_file[file] = {at.lineno: (str(loc.filename), int(loc.lineno)) for at, loc in told}
+                    origins = [(at, one.loc) for at, one in factory.source_map.items() if at.filename == file]
+                    _origins_by_file[file] = {at.lineno: (str(loc.filename), int(loc.lineno)) for at, loc in origins}
 
 
 def has_origins(file: str) -> bool:

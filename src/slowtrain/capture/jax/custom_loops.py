@@ -83,10 +83,10 @@ class JaxLoops:
 
     def _patch(self, module: Any) -> None:
         for name, make in (
-            ("jit", partial(self._making, self._compiled)),
-            ("pmap", partial(self._making, self._compiled)),
-            ("grad", partial(self._making, partial(self._differentiated, False))),
-            ("value_and_grad", partial(self._making, partial(self._differentiated, True))),
+            ("jit", partial(self._making, self._wrap_jitted)),
+            ("pmap", partial(self._making, self._wrap_jitted)),
+            ("grad", partial(self._making, partial(self._wrap_gradient, False))),
+            ("value_and_grad", partial(self._making, partial(self._wrap_gradient, True))),
             ("vjp", self._vjp),
             ("eval_shape", _unwrap_first_argument),
             ("block_until_ready", self._waiting),
@@ -119,33 +119,35 @@ class JaxLoops:
         recorder = self.recorder
 
         def make(*args: Any, **kwargs: Any) -> Any:
-            made = original(*args, **kwargs)
+            jitted = original(*args, **kwargs)
             caller = sys._getframe(1)
             if not recorder.active or _is_library_frame(caller):
-                return made
+                return jitted
             if args or "fun" in kwargs:
-                return recorder.guard("jax", wrapped, made, args[0] if args else kwargs["fun"], kwargs, caller) or made
+                return (
+                    recorder.guard("jax", wrapped, jitted, args[0] if args else kwargs["fun"], kwargs, caller) or jitted
+                )
 
             def decorate(function: Any) -> Any:
-                last = made(function)
+                last = jitted(function)
                 return recorder.guard("jax", wrapped, last, function, kwargs, sys._getframe(1)) or last
 
             return hide_from_warnings(decorate)
 
         return make
 
-    def _compiled(self, made: Any, python: Any, settings: dict[str, Any], frame: FrameType) -> Any:
+    def _wrap_jitted(self, jitted: Any, python: Any, settings: dict[str, Any], frame: FrameType) -> Any:
         self._functions += 1
         about = user_code.describe_function(python)
         about["number"] = f"jax {self._functions}"
         about["made"] = None if self.state.me.loops else user_code.user_place(frame)
         known = JitFunction(about, jit_arguments.static_arguments(python, settings))
-        return TransparentWrapper(made, self._call(known))
+        return TransparentWrapper(jitted, self._call(known))
 
     def _call(self, known: JitFunction) -> Wrapper:
         recorder, state, progress, clean = self.recorder, self.state, self.progress, self._clean
         emit, guard, getframe = recorder.emit, recorder.guard, sys._getframe
-        traced, named, looked, begins = self._traced, self._named, self._looked, self._begins
+        traced, named, looked, begins = self._record_trace, self._name_call, self._read_rare_changes, self._begins
 
         def call(function: Any, _instance: Any, args: Any, kwargs: Any) -> Any:
             me = state.me
@@ -180,29 +182,29 @@ class JaxLoops:
 
         return hide_from_warnings(call)
 
-    def _begins(self, kind: int, given: Any) -> None:
-        self.given = given
+    def _begins(self, kind: int, arguments: Any) -> None:
+        self.given = arguments
         try:
             self.progress.step(kind)
         finally:
             self.given = None
 
-    def _named(self, known: JitFunction, frame: FrameType) -> None:
+    def _name_call(self, known: JitFunction, frame: FrameType) -> None:
         """Names a function's first call, or its first call from another place."""
         known.remember(frame, False)
         about = known.about
         known.name = self.recorder.name_at(frame, "function", str(about["qualname"]), about["number"], **about)
         self.recorder.fact("jax", True)
 
-    def _looked(self, known: JitFunction, me: Flags, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    def _read_rare_changes(self, known: JitFunction, me: Flags, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Reads what rarely changes, in one call of a few."""
         known.looks += 1
         known.left = 1 if known.looks < FIRST_CALLS else CALLS_A_LOOK
         me.look(self.recorder.active)
         known.size = jit_arguments.batch_samples(known.data, args, kwargs)
 
-    def _traced(
-        self, known: JitFunction, function: Any, given: Any, result: Any, start: int, end: int, frame: FrameType
+    def _record_trace(
+        self, known: JitFunction, function: Any, arguments: Any, result: Any, start: int, end: int, frame: FrameType
     ) -> None:
         """Records a call that traced its function, with its arguments."""
         me, about = self.state.me, known.about
@@ -212,7 +214,7 @@ class JaxLoops:
         compiled, me.last_trace = me.last_trace, None
         if compiled is None:
             return  # with jax.disable_jit(): runs in Python
-        args, kwargs = given
+        args, kwargs = arguments
         known.data = jit_arguments.find_batch(args, kwargs, known.static, result)
         about["traces"] = about.get("traces", 0) + 1
         self.recorder.event(
@@ -235,12 +237,12 @@ class JaxLoops:
 
     # -- gradients
 
-    def _differentiated(self, valued: bool, made: Any, _python: Any, _settings: Any, _frame: Any) -> Any:
+    def _wrap_gradient(self, valued: bool, gradient_function: Any, _python: Any, _settings: Any, _frame: Any) -> Any:
         def call(function: Any, _instance: Any, args: Any, kwargs: Any) -> Any:
             return gradient(sys._getframe(1), function, args, kwargs)
 
         gradient = partial(self._gradient, valued)
-        return TransparentWrapper(made, hide_from_warnings(call))
+        return TransparentWrapper(gradient_function, hide_from_warnings(call))
 
     def _vjp(self, original: Wrapper) -> Wrapper:
         def vjp(*args: Any, **kwargs: Any) -> Any:
@@ -270,10 +272,10 @@ class JaxLoops:
             me.last_trace = None
             self.recorder.guard("gradient", self._record_gradient, start, end, frame)
         if valued and (self.progress.wanted or self.progress.trajectory is not None):
-            self.recorder.guard("loss", self._told, result, frame)
+            self.recorder.guard("loss", self._keep_loss, result, frame)
         return result
 
-    def _told(self, result: Any, frame: FrameType) -> None:
+    def _keep_loss(self, result: Any, frame: FrameType) -> None:
         self.progress.keep({"loss": _loss_value(result)}, EAGER_GRADIENT, user_code.user_function_place(frame))
 
     def _record_gradient(self, start: int, end: int, frame: FrameType) -> None:
@@ -339,8 +341,8 @@ class JaxLoops:
             finally:
                 recorder.guard("feed", record_feed, args[0], start, now(), sys._getframe(1))
 
-        def record_feed(given: Any, start: int, end: int, frame: FrameType) -> None:
-            parts = tuple(given.values()) if isinstance(given, dict) else (given,)
+        def record_feed(values: Any, start: int, end: int, frame: FrameType) -> None:
+            parts = tuple(values.values()) if isinstance(values, dict) else (values,)
             size = call_signatures.host_bytes(parts)
             if size:
                 recorder.span(recorder.name_at(frame, "feed", original.__name__, "feed"), start, end, size)
@@ -390,7 +392,7 @@ def _loss_value(result: Any) -> Any:
     return loss[0] if isinstance(loss, tuple) and loss else loss
 
 
-def _live_arrays(given: Any) -> Iterator[Any]:
-    for one in jit_arguments.tree_leaves(given):
+def _live_arrays(tree: Any) -> Iterator[Any]:
+    for one in jit_arguments.tree_leaves(tree):
         if hasattr(one, "block_until_ready") and not one.is_deleted():
             yield one

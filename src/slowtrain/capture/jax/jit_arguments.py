@@ -26,8 +26,8 @@ class BatchPlace(NamedTuple):
     leaf: int
 
 
-def tree_leaves(given: Any) -> list[Any]:
-    return list(sys.modules["jax"].tree_util.tree_leaves(given))
+def tree_leaves(tree: Any) -> list[Any]:
+    return list(sys.modules["jax"].tree_util.tree_leaves(tree))
 
 
 def static_arguments(python: Any, settings: dict[str, Any]) -> StaticArguments:
@@ -42,8 +42,8 @@ def static_arguments(python: Any, settings: dict[str, Any]) -> StaticArguments:
     return StaticArguments(frozenset(at | {known.index(n) for n in names if n in known}), frozenset(both))
 
 
-def _as_tuple(given: Any) -> tuple[Any, ...]:
-    return () if given is None else (given,) if isinstance(given, (int, str)) else tuple(given)
+def _as_tuple(value: Any) -> tuple[Any, ...]:
+    return () if value is None else (value,) if isinstance(value, (int, str)) else tuple(value)
 
 
 # -- the batch
@@ -56,8 +56,8 @@ def batch_samples(where: BatchPlace | None, args: tuple[Any, ...], kwargs: dict[
     named = isinstance(where.argument, str)
     if (where.argument not in kwargs) if named else (int(where.argument) >= len(args)):
         return 0
-    given = tree_leaves(kwargs[str(where.argument)] if named else args[int(where.argument)])
-    shape = tuple(given[where.leaf].shape) if where.leaf < len(given) else ()
+    leaves = tree_leaves(kwargs[str(where.argument)] if named else args[int(where.argument)])
+    shape = tuple(leaves[where.leaf].shape) if where.leaf < len(leaves) else ()
     return int(shape[0]) if shape else 0
 
 
@@ -68,8 +68,8 @@ def find_batch(args: tuple[Any, ...], kwargs: dict[str, Any], fixed: StaticArgum
     Arguments that are returned in the same shapes are state: weights, an optimizer's variables.
     """
     state = {_leaf_shapes(tree_leaves(part)) for part in _result_parts(result, 2)}
-    given: list[tuple[int | str, Any]] = [*enumerate(args), *kwargs.items()]
-    for argument, value in given:
+    arguments: list[tuple[int | str, Any]] = [*enumerate(args), *kwargs.items()]
+    for argument, value in arguments:
         if argument in (fixed.names if isinstance(argument, str) else fixed.positions):
             continue
         found = tree_leaves(value)
@@ -86,8 +86,8 @@ def _result_parts(result: Any, depth: int) -> Iterator[Any]:
         yield from _result_parts(part, depth - 1)
 
 
-def _leaf_shapes(given: list[Any]) -> LeafShapes:
-    return tuple((tuple(getattr(leaf, "shape", ())), str(getattr(leaf, "dtype", ""))) for leaf in given)
+def _leaf_shapes(leaves: list[Any]) -> LeafShapes:
+    return tuple((tuple(getattr(leaf, "shape", ())), str(getattr(leaf, "dtype", ""))) for leaf in leaves)
 
 
 def _may_count_samples(leaf: Any) -> bool:

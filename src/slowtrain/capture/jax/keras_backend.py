@@ -33,8 +33,8 @@ class TimedBatches(Iterator[Any]):
 
     __slots__ = ("_emit", "_name", "_next", "_patches", "_seen", "_state")
 
-    def __init__(self, given: Iterator[Any], patches: JaxPatches) -> None:
-        self._next = given.__next__
+    def __init__(self, batches: Iterator[Any], patches: JaxPatches) -> None:
+        self._next = batches.__next__
         self._patches = patches
         self._state, self._emit, self._name = patches.state, patches.recorder.emit, patches.asked
         self._seen = False
@@ -54,7 +54,7 @@ class TimedBatches(Iterator[Any]):
             self._emit((self._name, start, end, me.ident, 0))
         if not self._seen:
             self._seen = True
-            self._patches.recorder.guard("batch", self._patches.sized, batch, me.loops)
+            self._patches.recorder.guard("batch", self._patches.set_batch_size, batch, me.loops)
         return batch
 
 
@@ -90,12 +90,12 @@ class JaxPatches:
         recorder = self.recorder
 
         def _get_iterator(*args: Any, **kwargs: Any) -> Any:
-            given = original(*args, **kwargs)
-            return TimedBatches(iter(given), self) if recorder.active else given
+            iterator = original(*args, **kwargs)
+            return TimedBatches(iter(iterator), self) if recorder.active else iterator
 
         return _get_iterator
 
-    def sized(self, batch: Any, loops: int) -> None:
+    def set_batch_size(self, batch: Any, loops: int) -> None:
         """Sets the loop's batch size from its first batch, if its arguments do not show it, as with a PyDataset."""
         about = self.progress.loop
         if about is None or loops > 2 or about.get("batch_size") or "shape" in (about.get("data") or {}):
@@ -145,8 +145,8 @@ class JaxPatches:
         if self.progress.given and TRAINER_MODULE in sys.modules:
             self._wait(self.progress.given[0])
 
-    def _wait(self, made: Any) -> None:
-        array = _first_live_array(made)
+    def _wait(self, results: Any) -> None:
+        array = _first_live_array(results)
         if array is None or not self.state.me.main:
             return
         start = now()
@@ -188,9 +188,9 @@ class JaxPatches:
             recorder.event("trace", text, max(since, 0), end, **more)
 
 
-def _first_live_array(made: Any) -> Any:
+def _first_live_array(results: Any) -> Any:
     """Returns one JAX array from nested lists that was not deleted."""
-    stack = [made]
+    stack = [results]
     while stack:
         one = stack.pop()
         if isinstance(one, (list, tuple)):
@@ -245,8 +245,8 @@ def allocator_limit() -> dict[str, Any] | None:
     """
     first = next((d for d in active_jax().local_devices() if device_kind(d) == "GPU"), None)
     limit = (first.memory_stats() or {}).get("bytes_limit") if first is not None else None
-    given = [os.environ[name] for name in SHARE_VARIABLES if os.environ.get(name)]
-    return {"limit_bytes": int(limit), "share": float(given[0]) if given else DEFAULT_SHARE} if limit else None
+    shares = [os.environ[name] for name in SHARE_VARIABLES if os.environ.get(name)]
+    return {"limit_bytes": int(limit), "share": float(shares[0]) if shares else DEFAULT_SHARE} if limit else None
 
 
 def device_kind(device: Any) -> str:

@@ -84,10 +84,10 @@ class CallbackPatches:
                 if isinstance(function, FunctionType) and not getattr(function, "_is_default", False):
                     names: dict[type, int] = {}
                     quick = fast_path_maker("hook", self.recorder, self.datasets.state.main, names=names)
-                    make = functools.partial(self._timed, hook, names)
+                    make = functools.partial(self._time_batch_hook, hook, names)
                     replace_function(owner, hook, make, quick if _is_batch_hook(function) else None)
 
-    def _timed(self, hook: str, names: dict[type, int], original: Wrapper) -> Wrapper:
+    def _time_batch_hook(self, hook: str, names: dict[type, int], original: Wrapper) -> Wrapper:
         recorder, state, emit = self.recorder, self.datasets.state, self.recorder.emit
         main = state.main
 
@@ -129,9 +129,9 @@ class CallbackPatches:
         for hook in HOOK_NAMES:
             function = getattr(callback, "__dict__", {}).get(hook)
             if callable(function) and not hasattr(function, "_slowtrain_hook"):
-                setattr(callback, hook, self._given(f"{type(callback).__name__}.{hook}", function))
+                setattr(callback, hook, self._time_user_function(f"{type(callback).__name__}.{hook}", function))
 
-    def _given(self, text: str, function: Any) -> Any:
+    def _time_user_function(self, text: str, function: Any) -> Any:
         recorder, name = self.recorder, self._name(text, user_code.describe_function(function))
 
         def hook(*args: Any, **kwargs: Any) -> Any:
@@ -158,12 +158,12 @@ class CallbackPatches:
             start = now()
             recorder.guard("epoch's end", datasets.read_newest_iterators)
             result = original(self, *args, **kwargs)
-            given = dict(zip(("epoch", "logs"), args, strict=False)) | kwargs
-            recorder.guard("epoch's end", record_epoch_end, given, start)
+            arguments = dict(zip(("epoch", "logs"), args, strict=False)) | kwargs
+            recorder.guard("epoch's end", record_epoch_end, arguments, start)
             return result
 
-        def record_epoch_end(given: dict[str, Any], start: int) -> None:
-            recorder.event("epoch", "end", start, epoch=given.get("epoch"), logs=_float_logs(given.get("logs")))
+        def record_epoch_end(arguments: dict[str, Any], start: int) -> None:
+            recorder.event("epoch", "end", start, epoch=arguments.get("epoch"), logs=_float_logs(arguments.get("logs")))
 
         return on_epoch_end
 
@@ -255,9 +255,9 @@ class SavePatches:
     def _patch(self, kind: str, names: tuple[str, ...], module: Any) -> None:
         owner = getattr(module, kind) if kind else module
         for name in names:
-            replace_function(owner, name, partial(self._timed, f"{kind}.{name}" if kind else name))
+            replace_function(owner, name, partial(self._time_save, f"{kind}.{name}" if kind else name))
 
-    def _timed(self, what: str, original: Wrapper) -> Wrapper:
+    def _time_save(self, what: str, original: Wrapper) -> Wrapper:
         recorder, key = self.recorder, f"save {what}"
 
         def save(*args: Any, **kwargs: Any) -> Any:

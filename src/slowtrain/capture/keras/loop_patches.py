@@ -86,7 +86,7 @@ class KerasPatches:
 
     def _loop(self, loop: str, original: Wrapper) -> Wrapper:
         recorder, state, override, watch = self.recorder, self.state, self._patch_override, self.watch_items
-        settle, progress, arguments = self.settle, self.progress, self._given
+        settle, progress, arguments = self.settle, self.progress, self._loop_facts
 
         def wrapper(self: Any, *args: Any, **kwargs: Any) -> Any:
             me = state.me
@@ -111,7 +111,7 @@ class KerasPatches:
 
         def note_begin(about: dict[str, Any], outer: int, start: int, frame: FrameType) -> None:
             if not outer:
-                recorder.begun("loop", loop, start, site=user_code.user_place(frame), nested=0, **about)
+                recorder.note_begin("loop", loop, start, site=user_code.user_place(frame), nested=0, **about)
 
         def record_loop(about: dict[str, Any], outer: int, start: int, end: int, frame: FrameType) -> None:
             recorder.span(recorder.name("loop", loop, ("loop", loop, outer), nested=outer), start, end)
@@ -121,7 +121,7 @@ class KerasPatches:
 
         return wrapper
 
-    def _given(self, loop: str, model: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+    def _loop_facts(self, loop: str, model: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
         about = _loop_arguments(loop, model, args, kwargs)
         if loop == "fit" and self._looks > 0:
             self._looks -= 1
@@ -139,26 +139,26 @@ class KerasPatches:
                 replace_function(owner, name, partial(self._step_function, phase, _is_jax_trainer(model)))
 
     def _step_function(self, phase: str, on_jax: bool, original: Wrapper) -> Wrapper:
-        recorder, timed = self.recorder, self._timed
+        recorder, timed = self.recorder, self._time_step_function
 
         def make_function(self: Any, *args: Any, **kwargs: Any) -> Any:
             result = original(self, *args, **kwargs)
             if recorder.active:
-                made = recorder.guard("step function", timed, phase, on_jax, self, result)
-                return result if made is None else made
+                timed_function = recorder.guard("step function", timed, phase, on_jax, self, result)
+                return result if timed_function is None else timed_function
             return result
 
         make_function._slowtrain_make = original  # type: ignore[attr-defined]
         return make_function
 
-    def _timed(self, phase: str, on_jax: bool, model: Any, result: Any) -> Any:
+    def _time_step_function(self, phase: str, on_jax: bool, model: Any, result: Any) -> Any:
         """Wraps the function that was made, in the attribute where Keras keeps it and in the result."""
         attribute = f"{phase}_function"
-        given = model.__dict__.get(attribute)
-        by = getattr(given, RECORDER_ATTRIBUTE, None)
-        if given is None or by is self.recorder:
+        current = model.__dict__.get(attribute)
+        by = getattr(current, RECORDER_ATTRIBUTE, None)
+        if current is None or by is self.recorder:
             return result
-        function = self._add_check(phase, model, given.__wrapped__ if by is not None else given)
+        function = self._add_check(phase, model, current.__wrapped__ if by is not None else current)
         known = FunctionSite({"train": 5, "test": 4, "predict": 4}[phase])
         known.name = self.recorder.name("step", phase)
         timed = self._timed_call(phase, on_jax, known, function)
@@ -173,7 +173,7 @@ class KerasPatches:
             wrapped = wrapt.FunctionWrapper(function, wrapper)
         setattr(wrapped, RECORDER_ATTRIBUTE, self.recorder)
         setattr(model, attribute, wrapped)
-        return wrapped if result is given else result
+        return wrapped if result is current else result
 
     def _timed_call(self, phase: str, on_jax: bool, known: FunctionSite, function: Wrapper) -> Any:
         recorder, state, progress, emit = self.recorder, self.state, self.progress, self.recorder.emit
@@ -222,7 +222,7 @@ class KerasPatches:
         if checking is not None and not _is_jax_trainer(type(model)):
             checking.variables.models = [*checking.variables.models[1 - MAX_MODELS :], weakref.ref(model)]
             checking = None
-        return function if checking is None else checking.jax.wrapped(model, function)
+        return function if checking is None else checking.jax.wrap_step(model, function)
 
     def _on_batch(self, phase: str, original: Wrapper) -> Wrapper:
         recorder, state = self.recorder, self.state
@@ -234,12 +234,12 @@ class KerasPatches:
             try:
                 return original(self, *args, **kwargs)
             finally:
-                given = args[:1] or (kwargs.get("x"),)
-                recorder.guard("on batch", record_batch, given, start, now(), sys._getframe(1))
+                batch = args[:1] or (kwargs.get("x"),)
+                recorder.guard("on batch", record_batch, batch, start, now(), sys._getframe(1))
 
-        def record_batch(given: tuple[Any, ...], start: int, end: int, frame: FrameType) -> None:
+        def record_batch(batch: tuple[Any, ...], start: int, end: int, frame: FrameType) -> None:
             name = recorder.name_at(frame, "on_batch", phase, key)
-            recorder.span(name, start, end, call_signatures.batch_size(given))
+            recorder.span(name, start, end, call_signatures.batch_size(batch))
 
         key = f"on_batch {phase}"
         return on_batch
@@ -255,14 +255,14 @@ class KerasPatches:
                 try:
                     return original(self, *args, **kwargs)
                 finally:
-                    given = recorder.guard("compile", _jit_compile_given, args, kwargs)
-                    recorder.guard("compile", record_compile, self, given, start, now(), sys._getframe(1))
+                    jit_compile = recorder.guard("compile", _jit_compile_given, args, kwargs)
+                    recorder.guard("compile", record_compile, self, jit_compile, start, now(), sys._getframe(1))
 
             return compile
 
-        def record_compile(model: Any, given: Any, start: int, end: int, frame: FrameType) -> None:
+        def record_compile(model: Any, jit_compile: Any, start: int, end: int, frame: FrameType) -> None:
             recorder.span(recorder.name("build", "compile"), start, end)
-            about = {"site": user_code.user_place(frame), "model": id(model), "jit_compile_given": given}
+            about = {"site": user_code.user_place(frame), "model": id(model), "jit_compile_given": jit_compile}
             recorder.event("compile", type(model).__name__, start, end, **about, **_compile_settings(model))
 
         replace_function(owner, "compile", make)
@@ -307,22 +307,24 @@ def _loop_arguments(loop: str, model: Any, args: tuple[Any, ...], kwargs: dict[s
         "evaluate": ("x", "y", "batch_size", "verbose"),
         "predict": ("x", "batch_size", "verbose", "steps"),
     }[loop]
-    given = dict(zip(names, args, strict=False)) | kwargs
-    x = given.get("x")
+    arguments = dict(zip(names, args, strict=False)) | kwargs
+    x = arguments.get("x")
     about: dict[str, Any] = {
         "data": _describe_data(x),
         "model": id(model),
-        "batch_size": given.get("batch_size"),
-        "epochs": given.get("epochs", 1),
-        "steps_per_epoch": given.get("steps_per_epoch"),
-        "validation": _describe_data(given["validation_data"]) if given.get("validation_data") is not None else None,
-        "validation_split": given.get("validation_split"),
-        "validation_freq": given.get("validation_freq", 1),
-        "callbacks": [type(c).__name__ for c in given.get("callbacks") or ()]
-        if isinstance(given.get("callbacks"), (list, tuple))
+        "batch_size": arguments.get("batch_size"),
+        "epochs": arguments.get("epochs", 1),
+        "steps_per_epoch": arguments.get("steps_per_epoch"),
+        "validation": _describe_data(arguments["validation_data"])
+        if arguments.get("validation_data") is not None
         else None,
-        "workers": getattr(x, "workers", given.get("workers")),
-        "processes": bool(getattr(x, "use_multiprocessing", given.get("use_multiprocessing"))),
+        "validation_split": arguments.get("validation_split"),
+        "validation_freq": arguments.get("validation_freq", 1),
+        "callbacks": [type(c).__name__ for c in arguments.get("callbacks") or ()]
+        if isinstance(arguments.get("callbacks"), (list, tuple))
+        else None,
+        "workers": getattr(x, "workers", arguments.get("workers")),
+        "processes": bool(getattr(x, "use_multiprocessing", arguments.get("use_multiprocessing"))),
     }
     if loop == "fit":
         about["weights"] = _largest_weights(model)

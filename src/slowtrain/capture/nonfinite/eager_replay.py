@@ -103,7 +103,7 @@ class EagerReplay:
             def __enter__(tape: Any) -> Any:
                 me = state.me
                 if me.main and not me.tracing and not self.over and recorder.active:
-                    guard("checking", self._opened, tape, sys._getframe(1))
+                    guard("checking", self._note_tape, tape, sys._getframe(1))
                 return original(tape)
 
             return __enter__
@@ -137,7 +137,7 @@ class EagerReplay:
 
     # -- as the script runs
 
-    def _opened(self, tape: Any, frame: FrameType) -> None:
+    def _note_tape(self, tape: Any, frame: FrameType) -> None:
         if self._depth == 0:
             self._begin(frame)
         step = self._step
@@ -163,8 +163,8 @@ class EagerReplay:
 
     def check_gradient(self, tape: Any, args: Any, kwargs: Any, frame: FrameType) -> None:
         """Examines the loss after gradients have been taken, before they are applied."""
-        given = [*args, *(kwargs[name] for name in ("target", "sources") if name in kwargs)]
-        target, sources = given[0], given[1]
+        arguments = [*args, *(kwargs[name] for name in ("target", "sources") if name in kwargs)]
+        target, sources = arguments[0], arguments[1]
         step = self._step
         if step is None or self.over:
             return
@@ -187,7 +187,7 @@ class EagerReplay:
                 self._note(handle)
         if not all(is_tensor_finite(t) for t in flatten_arrays(target)):
             self.recorder.event("nonfinite", "loss", now(), step=step.number, value=_first_bad_number(target))
-            self.examined(self._found, False)
+            self.examined(self._find_origin, False)
 
     def _reads(self, step: EagerStep) -> frozenset[str]:
         try:
@@ -222,20 +222,20 @@ class EagerReplay:
         """Examines the last update, which no later loss would show."""
         step = self._step
         if not self.over and step is not None and step.gradients and self._bad_variable(step) is not None:
-            self.examined(self._found, True)
+            self.examined(self._find_origin, True)
 
     # -- once a loss is bad
 
-    def store_replayed_gradients(self, target: Any, given: Any) -> None:
+    def store_replayed_gradients(self, target: Any, gradients: Any) -> None:
         """Stores gradients that are taken while a step runs again. Raises ``ReplayDone`` after the last one."""
         if self.again is not None:
-            self._taken += flatten_arrays(given)
-            self.again += [*flatten_arrays(target), *flatten_arrays(given)]
+            self._taken += flatten_arrays(gradients)
+            self.again += [*flatten_arrays(target), *flatten_arrays(gradients)]
             self._left -= 1
             if self._left <= 0:
                 raise ReplayDone
 
-    def _found(self) -> dict[str, Any]:
+    def _find_origin(self) -> dict[str, Any]:
         step, last = self._step, self._last
         self._step = self._last = None
         if step is None:
@@ -268,13 +268,13 @@ class EagerReplay:
         import numpy as np
 
         code, reads = tape_block.find_tape_block(step.code, step.line).upto(step.gradient_line)
-        given = [(n, t) for n, v in step.names.items() if n in reads for t in flatten_arrays(v) if hasattr(t, "_id")]
+        inputs = [(n, t) for n, v in step.names.items() if n in reads for t in flatten_arrays(v) if hasattr(t, "_id")]
         self.noting = undo
         for handle, _ in step.before.values():
             self._note(handle)
         self.noting = None
         variable_values.restore_variables(step.before)
-        first = FirstBadOp(self._called, given, np)
+        first = FirstBadOp(self._called, inputs, np)
         self.again, self._taken, self._left, self.noting = [], [], max(step.gradients, 1), undo
         try:
             with _autograph_disabled():
@@ -306,9 +306,9 @@ class EagerReplay:
         """Returns a variable that was bad before a step. TensorFlow 2.15 reads one for an op without reporting it."""
         import numpy as np
 
-        apart = self.of_metrics()
+        metric_keys = self.of_metrics()
         for key, (_, value) in step.before.items():
-            if key not in apart and not is_tensor_finite(value):
+            if key not in metric_keys and not is_tensor_finite(value):
                 name = self._called.get(key, "a variable")
                 return {"kind": "weights", "name": name, "output": number_range(np.asarray(value._numpy()), np)}
         return None
@@ -319,9 +319,9 @@ class EagerReplay:
         if self.again:
             return
         # Gradients are requested elsewhere: take those of the statements' results.
-        made = [v for n, v in names.items() if step.names.get(n) is not v and step.globals.get(n) is not v]
-        losses = [v for v in made if hasattr(v, "_id") and v.dtype.is_floating and v.shape.num_elements() == 1]
-        tape = next((v for v in made if hasattr(v, "watched_variables") and hasattr(v, "gradient")), None)
+        new_values = [v for n, v in names.items() if step.names.get(n) is not v and step.globals.get(n) is not v]
+        losses = [v for v in new_values if hasattr(v, "_id") and v.dtype.is_floating and v.shape.num_elements() == 1]
+        tape = next((v for v in new_values if hasattr(v, "watched_variables") and hasattr(v, "gradient")), None)
         if tape is not None and losses:
             tape.gradient(losses, tape.watched_variables())
 
@@ -329,9 +329,9 @@ class EagerReplay:
         """Returns a variable that the step wrote and that is not finite now, or None."""
         import numpy as np
 
-        apart = self.of_metrics()
+        metric_keys = self.of_metrics()
         for key, (handle, _) in step.before.items():
-            value = variable_values.read_variable(handle) if key not in apart else None
+            value = variable_values.read_variable(handle) if key not in metric_keys else None
             if value is not None and not is_tensor_finite(value):
                 return {
                     "name": self._called.get(key, "a variable"),
@@ -348,15 +348,15 @@ def _autograph_disabled() -> AbstractContextManager[None]:
     return context
 
 
-def flatten_arrays(given: Any, depth: int = 3) -> list[Any]:
+def flatten_arrays(value: Any, depth: int = 3) -> list[Any]:
     """Returns tensors, variables and arrays of a nested structure; for a sparse gradient its values."""
-    if isinstance(given, dict):
-        given = list(given.values())
-    if isinstance(given, (list, tuple)):
-        return [t for one in given[:MAX_LIST_ELEMENTS] for t in flatten_arrays(one, depth - 1)] if depth else []
-    if hasattr(given, "dense_shape") and hasattr(given, "values"):
-        given = given.values
-    return [given] if hasattr(given, "dtype") and hasattr(given, "shape") else []
+    if isinstance(value, dict):
+        value = list(value.values())
+    if isinstance(value, (list, tuple)):
+        return [t for one in value[:MAX_LIST_ELEMENTS] for t in flatten_arrays(one, depth - 1)] if depth else []
+    if hasattr(value, "dense_shape") and hasattr(value, "values"):
+        value = value.values
+    return [value] if hasattr(value, "dtype") and hasattr(value, "shape") else []
 
 
 def is_tensor_finite(tensor: Any) -> bool:

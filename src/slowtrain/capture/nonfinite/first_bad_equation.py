@@ -56,7 +56,7 @@ class EquationReplay:
         self.origins: list[dict[str, Any]] = []
         self.count = 0
 
-    def run(self, closed: Any, given: Sequence[tuple[str, Any]], weights: int) -> list[int]:
+    def run(self, closed: Any, inputs: Sequence[tuple[str, Any]], weights: int) -> list[int]:
         """Returns for each result the number of the origin that reached it, or 0.
 
         The first ``weights`` given are weights.
@@ -64,11 +64,11 @@ class EquationReplay:
         import numpy as np
 
         bad = []
-        for i, (name, value) in enumerate(given):
+        for i, (name, value) in enumerate(inputs):
             array, kind = float_array(value), "weights" if i < weights else "data"
             fine = array is None or is_array_finite(array)
             bad.append(0 if fine else self._note({"kind": kind, "name": name, "output": number_range(array, np)}))
-        return self._call(closed, [v for _, v in given], bad, None, "")[1]
+        return self._call(closed, [v for _, v in inputs], bad, None, "")[1]
 
     def _call(
         self, closed: Any, values: Sequence[Any], bad: Sequence[int], site: Any, scope: str
@@ -81,17 +81,17 @@ class EquationReplay:
         for var, value, origin in zip(jaxpr.invars, values, bad, strict=True):
             known[var] = value, origin, ""
 
-        def read(atom: Any) -> tuple[Any, int, str]:
+        def read_atom(atom: Any) -> tuple[Any, int, str]:
             return (atom.val, 0, "") if hasattr(atom, "val") else known[atom]
 
         for equation in jaxpr.eqns:
-            inputs = [read(atom) for atom in equation.invars]
+            inputs = [read_atom(atom) for atom in equation.invars]
             here = _equation_line(equation) or site
             inner = "/".join(filter(None, (scope, str(equation.source_info.name_stack))))
             results = self._equation(equation, inputs, here, inner)
             for var, (value, origin) in zip(equation.outvars, results, strict=True):
                 known[var] = value, origin, equation.primitive.name
-        last = [read(atom) for atom in jaxpr.outvars]
+        last = [read_atom(atom) for atom in jaxpr.outvars]
         return [v for v, _, _ in last], [o for _, o, _ in last]
 
     def _equation(
@@ -106,8 +106,8 @@ class EquationReplay:
         )
         if called is not None and len(getattr(called, "jaxpr", called).invars) == len(values):
             return list(zip(*self._call(called, values, [o for _, o, _ in inputs], site, scope), strict=True))
-        given = equation.primitive.bind(*values, **equation.params)
-        results = list(given) if equation.primitive.multiple_results else [given]
+        bound = equation.primitive.bind(*values, **equation.params)
+        results = list(bound) if equation.primitive.multiple_results else [bound]
         return [(result, self._origin_of_result(name, inputs, result, site, scope)) for result in results]
 
     def _origin_of_result(
@@ -125,7 +125,7 @@ class EquationReplay:
 
         if any(not is_array_finite(a) for a in arrays) and not np.isnan(array).any():
             return 0  # an infinity of the script's own that is passed on
-        root = next((made for _, _, made in inputs if made in DERIVED_PRIMITIVES), name)
+        root = next((primitive for _, _, primitive in inputs if primitive in DERIVED_PRIMITIVES), name)
         layers = [p for p in re.split(r"[/()]+", scope) if p in self.layers]
         return self._note(
             {

@@ -29,8 +29,8 @@ class ReplayTimeout(BaseException):
 class FirstBadOp:
     """Called for every op during :meth:`run`."""
 
-    def __init__(self, names: dict[int, str], data: Sequence[tuple[str, Any]], given: Any) -> None:
-        self.numbers = given  # the numpy module
+    def __init__(self, names: dict[int, str], data: Sequence[tuple[str, Any]], numbers: Any) -> None:
+        self.numbers = numbers  # the numpy module
         self.names = names  # of variables, by their handle
         self.origins: list[dict[str, Any]] = []
         self.ops = 0
@@ -75,7 +75,7 @@ class FirstBadOp:
         self.ops += 1
         frame = sys._getframe(1)
         if kind.startswith(WRITE_OPS) and inputs:
-            self._written(kind, inputs, frame)
+            self._note_assignment(kind, inputs, frame)
         where: dict[str, Any] | None = None
         for output in outputs or ():
             array = self._array(output)
@@ -106,26 +106,26 @@ class FirstBadOp:
         isnan = self.numbers.isnan
         if bad and not isnan(array).any():
             return None  # an intended infinity that is passed on
-        return self._made(kind, inputs, array, where)
+        return self._add_op_origin(kind, inputs, array, where)
 
-    def _made(self, kind: str, inputs: Any, array: Any, where: dict[str, Any]) -> int:
-        given = [self._range(a) for t in inputs if (a := self._array(t)) is not None and a.size]
-        about = {"kind": "op", "type": kind, **where, "inputs": given[:MAX_INPUT_RANGES], "output": self._range(array)}
+    def _add_op_origin(self, kind: str, inputs: Any, array: Any, where: dict[str, Any]) -> int:
+        ranges = [self._range(a) for t in inputs if (a := self._array(t)) is not None and a.size]
+        about = {"kind": "op", "type": kind, **where, "inputs": ranges[:MAX_INPUT_RANGES], "output": self._range(array)}
         return self._origin(about)
 
     def _origin(self, about: dict[str, Any]) -> int:
         self.origins.append(about)
         return len(self.origins)
 
-    def _written(self, kind: str, inputs: Any, frame: FrameType) -> None:
+    def _note_assignment(self, kind: str, inputs: Any, frame: FrameType) -> None:
         """Handles the new value of a variable: an origin that reaches it counts. An update may itself overflow."""
-        handle, *given = inputs
-        found = [o for t in given if (o := self._of.get(getattr(t, "_id", -1)))]
+        handle, *values = inputs
+        found = [o for t in values if (o := self._of.get(getattr(t, "_id", -1)))]
         if not found and not kind.startswith("AssignVariable") and handle._id not in self._variables:
             array = self._value(handle)
             if array is not None and self._bad(array):
                 where = {**self._where(kind, inputs, frame), "variable": self.names.get(handle._id)}
-                found = [self._made(kind, given, array, where)]
+                found = [self._add_op_origin(kind, values, array, where)]
         if found:
             self.reached.add(min(found))
             self._variables.setdefault(handle._id, min(found))
@@ -177,9 +177,9 @@ class FirstBadOp:
             about["optimizer"] = optimizer
         if gradient:
             for tensor in inputs:
-                made = self._made_by.get(getattr(tensor, "_id", -1))
-                if made is not None and not made["gradient"]:
-                    return {**made, "gradient": True}
+                origin = self._made_by.get(getattr(tensor, "_id", -1))
+                if origin is not None and not origin["gradient"]:
+                    return {**origin, "gradient": True}
         return about | {"of": kind}
 
 

@@ -64,8 +64,10 @@ class NonfiniteCheck:
         self._ended = False
         self._altered: dict[int, Any] = {}  # functions with a trace that also returns its batch
         of_metrics = self.variables.of_metrics
-        self.eager = EagerReplay(recorder, state, progress, self._told, self._hear, self.subnormals.offer, of_metrics)
-        self.jax = JaxReplay(recorder, progress, self._told, self._hear, self.subnormals.offer)
+        self.eager = EagerReplay(
+            recorder, state, progress, self._record_origin, self._hear, self.subnormals.offer, of_metrics
+        )
+        self.jax = JaxReplay(recorder, progress, self._record_origin, self._hear, self.subnormals.offer)
 
     def install(self) -> None:
         patch_on_import(
@@ -111,22 +113,24 @@ class NonfiniteCheck:
                 guard("checking", self._examine)
             self._inside += 1
             try:
-                given = original(function, *args, **kwargs)
+                returned = original(function, *args, **kwargs)
             finally:
                 self._inside -= 1
-            result, batch = self._split_batch(function, given)
-            guard("checking", self._called, function, args, kwargs, batch, result)
+            result, batch = self._split_batch(function, returned)
+            guard("checking", self._note_call, function, args, kwargs, batch, result)
             return result
 
         return _call
 
-    def _split_batch(self, function: Any, given: Any) -> tuple[Any, Any]:
-        if type(given) is not training_calls.ResultWithBatch:
-            return given, None
+    def _split_batch(self, function: Any, returned: Any) -> tuple[Any, Any]:
+        if type(returned) is not training_calls.ResultWithBatch:
+            return returned, None
         self._altered[id(function)] = function
-        return given
+        return returned
 
-    def traced(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    def with_batch_returned(
+        self, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Returns the arguments of ``func_graph_from_py_func``, changed so that the function also returns its batch."""
         if not self._inside or self._done:
             return args, kwargs
@@ -141,13 +145,13 @@ class NonfiniteCheck:
             if self.state.me.training:
                 self._keep_state()
 
-    def _called(self, function: Any, args: Any, kwargs: Any, batch: Any, result: Any) -> None:
+    def _note_call(self, function: Any, args: Any, kwargs: Any, batch: Any, result: Any) -> None:
         about = function.__dict__.get("_slowtrain") or {}
         trace = self.state.me.last_trace or {}
         if not (about.get("training") or trace.get("training")):
             return
         if self._lost:
-            self._watched(training_calls.loss_tensors(result))
+            self._watch_loss(training_calls.loss_tensors(result))
             return
         if training_calls.iterator_positions(args) and batch is None:
             self._hear()
@@ -207,7 +211,7 @@ class NonfiniteCheck:
             self._states, self._calls, self._bytes = [], [], 0
             self._due_ns = 0
 
-    def _watched(self, result: Any) -> None:
+    def _watch_loss(self, result: Any) -> None:
         """Examines the loss of steps that cannot run again, to report that it went bad and why no op is named."""
         self._newest = result
         if now() >= self._due_ns:
@@ -240,9 +244,9 @@ class NonfiniteCheck:
             training_calls.remove_result_patch(function)
 
     def _examine(self, ending: bool = False) -> None:
-        self._told(self._found, ending)
+        self._record_origin(self._find_origin, ending)
 
-    def _told(self, find: Callable[[], dict[str, Any]], ending: bool) -> None:
+    def _record_origin(self, find: Callable[[], dict[str, Any]], ending: bool) -> None:
         """Finds the origin, once in a run, and records it.
 
         Then stops the script if that was requested and it is not ending.
@@ -279,7 +283,7 @@ class NonfiniteCheck:
             me.tracing -= 1
             me.busy -= 1
 
-    def _found(self) -> dict[str, Any]:
+    def _find_origin(self) -> dict[str, Any]:
         if self._lost or not self._calls or not self._states:
             instead = {"instead": self._instead} if self._instead else {}
             return {"unknown": self._lost or "no training function was called again and again", **instead}
@@ -315,11 +319,11 @@ class NonfiniteCheck:
                 break
             state = self.variables.state()
             args = training_calls.replay_arguments(call)
-            given = training_calls.own_result(self._original(call.function, *args, **call.kwargs))  # type: ignore[misc]
+            result = training_calls.own_result(self._original(call.function, *args, **call.kwargs))  # type: ignore[misc]
             look = each or i > seen - CHECKED_LAST_STEPS
             after = {k: v for k, v in self.variables.state().items() if look and k not in meant}
             if not training_calls.is_result_finite(
-                training_calls.loss_tensors(given)
+                training_calls.loss_tensors(result)
             ) or not training_calls.is_state_finite(after):
                 return call, state, i
         return None, state, seen + 1

@@ -31,8 +31,8 @@ REPLAY_ADVICE = 'call jax.config.update("jax_debug_nans", True) at the start of 
 class RecordingIterator(Iterator[Any]):
     """The iterator of a step function. Stores the batches that it gives."""
 
-    def __init__(self, given: Any, batches: list[Any]) -> None:
-        self.given = given
+    def __init__(self, iterator: Any, batches: list[Any]) -> None:
+        self.given = iterator
         self.batches = batches
 
     def __next__(self) -> Any:
@@ -67,21 +67,21 @@ class JaxReplay:
         self._due_ns = 0
         self._lost = ""
 
-    def wrapped(self, model: Any, function: Callable[..., Any]) -> Callable[..., Any]:
+    def wrap_step(self, model: Any, function: Callable[..., Any]) -> Callable[..., Any]:
         """Returns the training function with the check around it."""
 
         def step(state: Any, iterator: Any) -> Any:
             if self.over or self._lost:
                 return function(state, iterator)
-            self.recorder.guard("checking", self._before, model, state)
+            self.recorder.guard("checking", self._handle_step_begin, model, state)
             batches: list[Any] = []
             logs, state = function(state, RecordingIterator(iterator, batches))
-            self.recorder.guard("checking", self._after, batches, _loss_logs(logs))
+            self.recorder.guard("checking", self._handle_step_end, batches, _loss_logs(logs))
             return logs, state
 
         return step
 
-    def _before(self, model: Any, state: Any) -> None:
+    def _handle_step_begin(self, model: Any, state: Any) -> None:
         if model is not self._model:
             self._model, self._states, self._calls, self._logs, self._bytes = model, [], [], None, 0
             self._due_ns = 0
@@ -97,15 +97,15 @@ class JaxReplay:
             self._lost = f"its state takes {self._reserve_rows.refusal_reason(size)}"
             return
         self._due_ns = now() + int(1e9 * max(MIN_STATE_PERIOD_S, size / MAX_STATE_BYTES_PER_S))
-        kept = _copy_to_host(state)
-        self._states.append((len(self._calls), kept))
+        host_state = _copy_to_host(state)
+        self._states.append((len(self._calls), host_state))
         if len(self._states) > 2 or self._too_large:
             self._forget()
-        named = dict(enumerate(_named_weights(model, kept)))
+        named = dict(enumerate(_named_weights(model, host_state)))
         way = "eager" if model.run_eagerly else "function"
         self.offer(OfferedVariables(named, {i: name for i, (name, _) in named.items()}, way))
 
-    def _after(self, batches: list[Any], logs: Any) -> None:
+    def _handle_step_end(self, batches: list[Any], logs: Any) -> None:
         self._logs = logs
         self._calls.append((self.progress.steps, batches))
         self._bytes += sum(int(getattr(a, "nbytes", 0)) for b in batches for a in tree_leaves(b))
@@ -133,19 +133,19 @@ class JaxReplay:
             self._tell(ending=True)
 
     def _tell(self, ending: bool) -> None:
-        said = next((v for v in map(float, tree_leaves(self._logs)) if not math.isfinite(v)), math.nan)
-        self.recorder.event("nonfinite", "loss", now(), step=self.progress.steps, value=repr(said))
-        self.examined(self._found, ending)
+        bad_value = next((v for v in map(float, tree_leaves(self._logs)) if not math.isfinite(v)), math.nan)
+        self.recorder.event("nonfinite", "loss", now(), step=self.progress.steps, value=repr(bad_value))
+        self.examined(self._find_origin, ending)
         self._states, self._calls, self._logs, self._model = [], [], None, None
 
     # -- once a loss is bad
 
-    def _found(self) -> dict[str, Any]:
+    def _find_origin(self) -> dict[str, Any]:
         if self._lost or not self._states:
             return {"unknown": self._lost or "no state was kept", "instead": REPLAY_ADVICE}
         step, deadline, replayed = _step_function(self._model), time.monotonic() + MAX_REPLAY_S, 0
-        at, kept = self._states[0]
-        state: Any = sys.modules["jax"].device_put(kept)
+        at, host_state = self._states[0]
+        state: Any = sys.modules["jax"].device_put(host_state)
         bad: Any = None
         for at_step, batches in self._calls[at:]:
             for batch in batches:
@@ -193,8 +193,8 @@ def _loss_logs(logs: Any) -> Any:
     return dict(loss_scalars(logs.items())) if isinstance(logs, dict) else logs
 
 
-def is_tree_finite(given: Any) -> bool:
-    return all((array := float_array(value)) is None or is_array_finite(array) for value in tree_leaves(given))
+def is_tree_finite(tree: Any) -> bool:
+    return all((array := float_array(value)) is None or is_array_finite(array) for value in tree_leaves(tree))
 
 
 def first_equation(model: Any, state: Any, batch: Any) -> dict[str, Any]:
@@ -234,7 +234,7 @@ def _named_weights(model: Any, state: Any) -> list[tuple[str, Any]]:
     return list(zip(names, values, strict=True)) if len(names) == len(values) else [("a weight", v) for v in values]
 
 
-def _named_leaves(name: str, given: Any) -> list[tuple[str, Any]]:
+def _named_leaves(name: str, tree: Any) -> list[tuple[str, Any]]:
     """Returns the leaves of a batch in JAX's order, with their names."""
-    paths = sys.modules["jax"].tree_util.tree_flatten_with_path(given)[0]
+    paths = sys.modules["jax"].tree_util.tree_flatten_with_path(tree)[0]
     return [(name + sys.modules["jax"].tree_util.keystr(path), value) for path, value in paths]

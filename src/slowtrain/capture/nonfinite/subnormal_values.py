@@ -39,7 +39,7 @@ class ArithmeticWatch:
         self.main = threading.main_thread().ident or 0
         self._met: dict[tuple[int, int], int] = {}  # by the id of the code, because its hash covers all its contents
         self._trees: dict[str, ast.Module | None] = {}
-        self._told: dict[tuple[str, int], dict[str, Any]] = {}
+        self._facts_by_line: dict[tuple[str, int], dict[str, Any]] = {}
         recorder.at_exit.append(self.measure)
 
     def __call__(self) -> None:
@@ -63,23 +63,23 @@ class ArithmeticWatch:
         if not found:
             return
         local = frame.f_locals
-        for said, operand in found:
+        for text, operand in found:
             for array in _operand_arrays(operand, local, frame.f_globals):
-                self._note(file, line, said, array)
+                self._note(file, line, text, array)
         user_code.release_variables(frame, local)
 
-    def _note(self, file: str, line: int, said: str, array: Any) -> None:
+    def _note(self, file: str, line: int, text: str, array: Any) -> None:
         import numpy as np
 
         part = array.reshape(-1)[:: max(1, array.size // MAX_SAMPLED_NUMBERS)]
         share = count_subnormal(part, np) / part.size
-        known = self._told.get((file, line))
+        known = self._facts_by_line.get((file, line))
         if share < MIN_SUBNORMAL_SHARE or (known is not None and share <= known["share"]):
             return
-        if known is not None or len(self._told) < MAX_LINES:
-            about = {"name": said, "share": share, "size": int(array.size), "dtype": array.dtype.name}
-            self._told[file, line] = {"file": file, "line": line, **about}
-            self.recorder.fact("subnormal_arrays", list(self._told.values()))
+        if known is not None or len(self._facts_by_line) < MAX_LINES:
+            about = {"name": text, "share": share, "size": int(array.size), "dtype": array.dtype.name}
+            self._facts_by_line[file, line] = {"file": file, "line": line, **about}
+            self.recorder.fact("subnormal_arrays", list(self._facts_by_line.values()))
 
     def _tree(self, file: str) -> ast.Module | None:
         if file not in self._trees:
@@ -93,13 +93,13 @@ class ArithmeticWatch:
     def measure(self) -> None:
         """Measures the cost in the thread that ends the recording, which is the one that trains."""
         costs: dict[tuple[str, int], float] = {}
-        for one in self._told.values():
+        for one in self._facts_by_line.values():
             kind = one["dtype"], min(one["size"], MAX_MEASURED_NUMBERS)
             if kind not in costs:
                 costs[kind] = subnormal_cost_in_numpy(*kind)
             one["cost"] = costs[kind]
-        if self._told:
-            self.recorder.fact("subnormal_arrays", list(self._told.values()))
+        if self._facts_by_line:
+            self.recorder.fact("subnormal_arrays", list(self._facts_by_line.values()))
 
 
 def arithmetic_operands(tree: ast.Module | None, line: int) -> Iterator[tuple[str, ast.expr]]:
@@ -203,8 +203,8 @@ class SubnormalWatch:
         self._next_s = time.monotonic() + MIN_PAUSE_FACTOR * (time.monotonic() - begun)
         if values and few / values > self.share:
             self.share = few / values
-            told = {"share": self.share, "count": few, "of": values, "most": most, "where": where}
-            self.recorder.fact("subnormals", told | {"way": offered.way})
+            facts = {"share": self.share, "count": few, "of": values, "most": most, "where": where}
+            self.recorder.fact("subnormals", facts | {"way": offered.way})
 
     def measure(self) -> None:
         """Measures the cost of subnormal numbers, if there are any. Runs in the training thread, at the end."""
@@ -240,39 +240,45 @@ def subnormal_cost_in_numpy(dtype: str, size: int) -> float:
     usual, small = (np.full(size, x, dtype) for x in (0.5, SUBNORMAL_VALUES[dtype]))
     factor, out = np.array(0.9, dtype), np.empty(size, dtype)
 
-    def product(given: Any) -> None:
-        np.multiply(given, factor, out=out)
+    def product(values: Any) -> None:
+        np.multiply(values, factor, out=out)
 
     return _fastest_s(product, small) / _fastest_s(product, usual)
 
 
 def _tensorflow_products(*arrays: Any) -> dict[str, Callable[[Any], Any]]:
     tensorflow = sys.modules["tensorflow"]
-    given = {id(a): tensorflow.constant(a) for a in arrays}
+    tensors = {id(a): tensorflow.constant(a) for a in arrays}
 
     def product(x: Any) -> Any:
         return tensorflow.reduce_max(x * 0.9)
 
     function = tensorflow.function(product, autograph=False)
-    return {"function": lambda a: function(given[id(a)])._numpy(), "eager": lambda a: product(given[id(a)])._numpy()}
+    return {
+        "function": lambda a: function(tensors[id(a)])._numpy(),
+        "eager": lambda a: product(tensors[id(a)])._numpy(),
+    }
 
 
 def _jax_products(*arrays: Any) -> dict[str, Callable[[Any], Any]]:
     jax = sys.modules["jax"]
-    given = {id(a): jax.numpy.asarray(a) for a in arrays}
+    device_arrays = {id(a): jax.numpy.asarray(a) for a in arrays}
 
     def product(x: Any) -> Any:
         return (x * 0.9).max()
 
     function = jax.jit(product)
-    return {"function": lambda a: float(function(given[id(a)])), "eager": lambda a: float(product(given[id(a)]))}
+    return {
+        "function": lambda a: float(function(device_arrays[id(a)])),
+        "eager": lambda a: float(product(device_arrays[id(a)])),
+    }
 
 
-def _fastest_s(call: Callable[[Any], Any], given: Any) -> float:
-    call(given)
+def _fastest_s(call: Callable[[Any], Any], argument: Any) -> float:
+    call(argument)
     least = float("inf")
     for _ in range(REPEATS):
         begun = time.perf_counter()
-        call(given)
+        call(argument)
         least = min(least, time.perf_counter() - begun)
     return least

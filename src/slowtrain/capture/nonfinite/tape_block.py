@@ -43,8 +43,8 @@ class TapeBlock:
             upto = [i for i, s in enumerate(self.after) if s.lineno <= line <= (s.end_lineno or s.lineno)]
             statements += _needed_statements(self.after[: upto[0] + 1]) if upto else []
         names = frozenset(name for s in statements for name in _names_in(s))
-        made = _ReturnsToExpressions()
-        body = [made.visit(copy.deepcopy(s)) for s in statements]
+        transformer = _ReturnsToExpressions()
+        body = [transformer.visit(copy.deepcopy(s)) for s in statements]
         # ``break`` and ``continue`` of the script's own loop need a loop around them.
         once = ast.For(
             target=ast.Name("_slowtrain_once", ast.Store()),
@@ -87,22 +87,22 @@ def _names_in(node: ast.AST) -> set[str]:
 
 def _needed_statements(statements: Sequence[ast.stmt]) -> list[ast.stmt]:
     """Returns the last statement, and those before that assign a name that a later one reads."""
-    kept = [statements[-1]]
-    wanted = _names_in(kept[0])
+    needed = [statements[-1]]
+    wanted = _names_in(needed[0])
     for one in reversed(statements[:-1]):
-        made = {n.id for n in ast.walk(one) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
-        if made & wanted:
-            kept.insert(0, one)
+        assigned = {n.id for n in ast.walk(one) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+        if assigned & wanted:
+            needed.insert(0, one)
             wanted |= _names_in(one)
-    return kept
+    return needed
 
 
 class _ReturnsToExpressions(ast.NodeTransformer):
     """Replaces ``return x`` by ``x``, because there is no caller. Nested functions keep their returns."""
 
     def visit_Return(self, node: ast.Return) -> ast.AST:
-        made: ast.stmt = ast.Expr(node.value) if node.value is not None else ast.Pass()
-        return ast.copy_location(made, node)
+        statement: ast.stmt = ast.Expr(node.value) if node.value is not None else ast.Pass()
+        return ast.copy_location(statement, node)
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
         return node

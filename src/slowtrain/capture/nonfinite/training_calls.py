@@ -33,14 +33,14 @@ class TrainingCall(NamedTuple):
 def return_batch_too(python_func: Callable[..., Any]) -> Callable[..., Any]:
     """Returns a function to be traced that returns its iterator's batch with its result, as ``ResultWithBatch``."""
 
-    def traced(*args: Any, **kwargs: Any) -> Any:
+    def call_with_batch(*args: Any, **kwargs: Any) -> Any:
         result = python_func(*args, **kwargs)
         graph = sys.modules["tensorflow"].compat.v1.get_default_graph()
         batches = [op for op in graph.get_operations() if op.type == "IteratorGetNext"]
         return ResultWithBatch(result, tuple(batches[0].outputs)) if len(batches) == 1 else result
 
-    traced.__wrapped__ = python_func  # type: ignore[attr-defined]
-    return traced
+    call_with_batch.__wrapped__ = python_func  # type: ignore[attr-defined]
+    return call_with_batch
 
 
 def call_inputs(call: TrainingCall) -> list[Any]:
@@ -52,9 +52,9 @@ def call_input_bytes(call: TrainingCall) -> int:
     return sum(map(variable_values.tensor_bytes, call_inputs(call)))
 
 
-def own_result(given: Any) -> Any:
+def own_result(returned: Any) -> Any:
     """Returns a function's own result, without the batch."""
-    return given.result if type(given) is ResultWithBatch else given
+    return returned.result if type(returned) is ResultWithBatch else returned
 
 
 def remove_result_patch(function: Any) -> None:
@@ -118,10 +118,10 @@ def is_state_finite(state: variable_values.VariableState) -> bool:
     )
 
 
-def flatten_tensors(name: str, given: Any) -> list[tuple[str, Any]]:
+def flatten_tensors(name: str, tree: Any) -> list[tuple[str, Any]]:
     """Returns the tensors of a nested structure with their names."""
-    if isinstance(given, dict):
-        return [t for key, value in given.items() for t in flatten_tensors(f"{name}[{key!r}]", value)]
-    if isinstance(given, (list, tuple)):
-        return [t for i, value in enumerate(given) for t in flatten_tensors(f"{name}[{i}]", value)]
-    return [(name, given)] if hasattr(given, "_id") and hasattr(given, "dtype") else []
+    if isinstance(tree, dict):
+        return [t for key, value in tree.items() for t in flatten_tensors(f"{name}[{key!r}]", value)]
+    if isinstance(tree, (list, tuple)):
+        return [t for i, value in enumerate(tree) for t in flatten_tensors(f"{name}[{i}]", value)]
+    return [(name, tree)] if hasattr(tree, "_id") and hasattr(tree, "dtype") else []

@@ -134,13 +134,13 @@ class MemoryBudget:
         self._bytes = 0
         self._due_ns = 0
 
-    def holds(self, size: int, kept: int = 0, *, on_card: bool = False) -> bool:
-        """Returns whether ``size`` bytes fit. ``kept`` bytes are kept already, and would be free without us."""
+    def holds(self, size: int, held_bytes: int = 0, *, on_card: bool = False) -> bool:
+        """Returns whether ``size`` bytes fit. Without us, ``held_bytes`` more would be free."""
         if on_card:
             return size <= MAX_CARD_BYTES
         if size > self._bytes or now() >= self._due_ns:
             free = self._free()
-            self._bytes = MAX_CARD_BYTES if free is None else int(BUDGET_SHARE * (free + kept))
+            self._bytes = MAX_CARD_BYTES if free is None else int(BUDGET_SHARE * (free + held_bytes))
             self._due_ns = now() + READING_PERIOD_NS
         return size <= self._bytes
 

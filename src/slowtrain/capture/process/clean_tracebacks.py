@@ -22,10 +22,10 @@ ExceptHook = Callable[[type[BaseException], BaseException, TracebackType | None]
 
 def install_clean_tracebacks() -> None:
     """Installs the hooks, also in ``sys.__excepthook__``, which the user's own hooks may call."""
-    given, original = sys.excepthook, sys.__excepthook__
+    current, original = sys.excepthook, sys.__excepthook__
     clean = _cleaning_hook(original)
     sys.__excepthook__ = clean  # type: ignore[assignment, misc, unused-ignore]
-    sys.excepthook = clean if given is original else _cleaning_hook(given)
+    sys.excepthook = clean if current is original else _cleaning_hook(current)
     threads = threading.excepthook
 
     def thread_hook(args: threading.ExceptHookArgs, /) -> None:
@@ -58,7 +58,7 @@ def _clean_error(error: BaseException | None) -> None:
 
 def without_our_frames(trace: TracebackType | None) -> TracebackType | None:
     """Returns the traceback without our frames."""
-    kept: list[TracebackType] = []
+    entries: list[TracebackType] = []
     gone = False
     while trace is not None:
         file = trace.tb_frame.f_code.co_filename
@@ -67,12 +67,12 @@ def without_our_frames(trace: TracebackType | None) -> TracebackType | None:
         elif file.startswith(_HOOK_FOLDER):
             gone = True
             # Python removes the frames of its import machinery, unless other frames are among them.
-            while kept and kept[-1].tb_frame.f_code.co_filename.startswith(_IMPORT_FILES):
-                kept.pop()
+            while entries and entries[-1].tb_frame.f_code.co_filename.startswith(_IMPORT_FILES):
+                entries.pop()
         else:
-            kept.append(trace)
+            entries.append(trace)
         trace = trace.tb_next
     if gone:
-        for one, following in zip(kept, [*kept[1:], None], strict=True):
+        for one, following in zip(entries, [*entries[1:], None], strict=True):
             one.tb_next = following
-    return kept[0] if kept else None
+    return entries[0] if entries else None

@@ -100,7 +100,7 @@ class OomKillCounter:
             self._seen.append(_read_oom_kills())
         self._calls += 1
 
-    def ended(self, code: int) -> bool:
+    def is_oom_kill(self, code: int) -> bool:
         """Returns whether the kernel most likely ended a process with exit code ``code`` (below zero: signal) for lack
         of memory.
 

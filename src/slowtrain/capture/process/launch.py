@@ -98,7 +98,7 @@ def run_recorded(
             signal.signal(number, handler)
     end_ns = time.perf_counter_ns()
     exhausted = heard.end()
-    about |= {"memory_kill": True} if kills.ended(code) else {}
+    about |= {"memory_kill": True} if kills.is_oom_kill(code) else {}
     about |= {"heard": heard.can_listen, **({"exhausted": exhausted} if exhausted is not None else {})}
     return Outcome(note_end(folder, about, code, end_ns), start_ns, end_ns)
 
@@ -108,10 +108,10 @@ def recording_environment(
 ) -> dict[str, str]:
     """Returns the environment in which a Python process records itself into ``folder``, up to ``max_bytes``."""
     variables = dict(os.environ)
-    given = variables.get("PYTHONPATH")
-    variables["PYTHONPATH"] = os.pathsep.join([str(BOOTSTRAP), *([given] if given else [])])
-    if given is not None:
-        variables["SLOWTRAIN_PYTHONPATH"] = given  # the child restores it exactly, including empty parts
+    user_path = variables.get("PYTHONPATH")
+    variables["PYTHONPATH"] = os.pathsep.join([str(BOOTSTRAP), *([user_path] if user_path else [])])
+    if user_path is not None:
+        variables["SLOWTRAIN_PYTHONPATH"] = user_path  # the child restores it exactly, including empty parts
     variables["SLOWTRAIN_RECORDING"] = str(folder.resolve())
     if max_bytes is not None:
         variables["SLOWTRAIN_MAX_DISK"] = str(max_bytes)

@@ -37,11 +37,11 @@ class StackSampler:
         if frame is None or leaf is None:
             return
         key = (id(frame.f_code), frame.f_lasti, id(leaf.f_code) if leaf is not frame else None)
-        name = self.recorder.ids.get(key) or self._named(key, frame, leaf)
+        name = self.recorder.ids.get(key) or self._place_number(key, frame, leaf)
         at = now()
         self.recorder.span(name, at, at, self._places[key])
 
-    def _named(self, key: object, frame: FrameType, leaf: FrameType) -> int:
+    def _place_number(self, key: object, frame: FrameType, leaf: FrameType) -> int:
         line = frame.f_lineno or _preceding_line(frame)
         self._codes += [frame.f_code, leaf.f_code]  # keeps the code alive, so that no other code gets its id
         # The instruction, because one line may hold a whole loop; negative if a loop jumps back. At this jump the

@@ -264,18 +264,18 @@ def _script_sources() -> dict[str, str]:
     file = getattr(sys.modules.get("__main__"), "__file__", None)
     if not file:
         return {}
-    kept = probe.candidate_texts()
-    main = kept.get(os.path.abspath(file)) or Path(file).read_text(encoding="utf-8", errors="replace")
-    return {name: text[:MAX_SOURCE_CHARACTERS] for name, text in {**kept, file: main}.items()}
+    candidate_texts = probe.candidate_texts()
+    main = candidate_texts.get(os.path.abspath(file)) or Path(file).read_text(encoding="utf-8", errors="replace")
+    return {name: text[:MAX_SOURCE_CHARACTERS] for name, text in {**candidate_texts, file: main}.items()}
 
 
 def _notebook_cells() -> dict[str, str] | None:
     """Returns the newest cells of a notebook by the file name in their code, or None if a script runs."""
     if getattr(sys.modules.get("__main__"), "__file__", None):
         return None
-    made = [(name, row[2]) for name, row in list(linecache.cache.items()) if len(row) == 4 and row[1] is None]
+    cells = [(name, row[2]) for name, row in list(linecache.cache.items()) if len(row) == 4 and row[1] is None]
     return {
-        name: "".join(text)[:MAX_SOURCE_CHARACTERS] for name, text in made if user_code.is_user_source(name)
+        name: "".join(text)[:MAX_SOURCE_CHARACTERS] for name, text in cells if user_code.is_user_source(name)
     } or None
 
 

@@ -40,7 +40,7 @@ class Session:
         self.at_end: list[Callable[[], None]] = []
         self._own_loop: tuple[int, dict[str, Any]] | None = None
         self._fit: tuple[int, CodeType] | None = None  # thread and code of the fit that this session was started for
-        recorder.at_fork.append(self._forked)
+        recorder.at_fork.append(self._stop_in_child)
 
     @property
     def active(self) -> bool:
@@ -62,7 +62,7 @@ class Session:
             with contextlib.suppress(Exception):
                 call()
 
-    def _forked(self) -> None:
+    def _stop_in_child(self) -> None:
         """Runs in the child of a fork, which is not recorded. How the child ends says nothing about this recording."""
         global _now_recording  # noqa: PLW0603  one process, one recording
         _now_recording = None
@@ -80,13 +80,13 @@ class Session:
             self.end_loop()  # the previous fit failed
         if any(lane == "loop" for _, lane, _ in list(recorder._unfinished)):
             return
-        given = {"epochs": params.get("epochs") or 1, "steps_per_epoch": params.get("steps")}
-        about = recorder.guard("fit", loop_patches._loop_arguments, "fit", model, (), given) or dict(given)
+        arguments = {"epochs": params.get("epochs") or 1, "steps_per_epoch": params.get("steps")}
+        about = recorder.guard("fit", loop_patches._loop_arguments, "fit", model, (), arguments) or dict(arguments)
         about |= {"site": user_code.user_place(sys._getframe(1)), "nested": 0}
         begun_ns = now()
         self.state.me.loops += 1
         self._own_loop = begun_ns, about
-        recorder.begun("loop", "fit", begun_ns, **about)
+        recorder.note_begin("loop", "fit", begun_ns, **about)
         if getattr(model, "train_function", None) is not None:
             # Created before the recording began. Keras returns the function it has, and our patch wraps that.
             recorder.guard("step function", model.make_train_function)
@@ -105,7 +105,7 @@ class Session:
             self._own_loop = None
             self.state.me.loops = max(self.state.me.loops - 1, 0)
 
-    def failed(self) -> bool:
+    def has_failed(self) -> bool:
         """Returns whether the fit that the session was started for has ended with an error.
 
         That is so if it was called in this thread and its code is no longer on the stack.
@@ -136,7 +136,7 @@ def current_session() -> Session | None:
 
     In a notebook the cell runs again, for example after Ctrl-C, and makes a new callback.
     """
-    if _now_recording is not None and _now_recording.failed():
+    if _now_recording is not None and _now_recording.has_failed():
         _now_recording.end(1)
     return _now_recording
 

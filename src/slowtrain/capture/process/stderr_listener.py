@@ -78,14 +78,14 @@ class StderrListener:
             if self._thread.is_alive():
                 return None
         if self._file is not None:
-            self._read(*self._file)
+            self._read_lines(*self._file)
         try:
             self._reader.close()
             return recorded_summary(oom.judge_log(self._reader, "stderr"))
         except Exception:
             return None
 
-    def _read(self, file: int, start: int) -> None:
+    def _read_lines(self, file: int, start: int) -> None:
         with contextlib.suppress(OSError), os.fdopen(file, "rb") as opened:
             opened.seek(min(start, os.fstat(file).st_size))  # a script may have truncated it
             while block := opened.read(LOG_BLOCK_BYTES):

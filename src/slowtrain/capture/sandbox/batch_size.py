@@ -46,8 +46,8 @@ class BatchSizeChange:
                 wrapt.wrap_function_wrapper(module.DatasetV2, name, self._batch_with_new_size)
 
     def _batch_with_new_size(self, original: Callable[..., Any], dataset: Any, args: Any, kwargs: Any) -> Any:
-        given = args[0] if args else kwargs.get("batch_size")
-        if not self._is_old(given):
+        size = args[0] if args else kwargs.get("batch_size")
+        if not self._is_old(size):
             return original(*args, **kwargs)
         self.changed += 1
         args, kwargs = ((self.new, *args[1:]), kwargs) if args else ((), {**kwargs, "batch_size": self.new})
@@ -70,20 +70,20 @@ class BatchSizeChange:
             bound = inspect.signature(original).bind(*args, **kwargs)
         except TypeError:
             return original(*args, **kwargs)  # which raises the error where the user sees it
-        given = bound.arguments
-        x = given.get("x")
-        if _is_array_data(x) and self._is_old(given.get("batch_size") or KERAS_BATCH):
+        arguments = bound.arguments
+        x = arguments.get("x")
+        if _is_array_data(x) and self._is_old(arguments.get("batch_size") or KERAS_BATCH):
             self.changed += 1
-            given["batch_size"] = self.new
-            self.recorder.guard("rebatch", self._lengthen, given)
+            arguments["batch_size"] = self.new
+            self.recorder.guard("rebatch", self._lengthen, arguments)
         return original(*bound.args, **bound.kwargs)
 
-    def _lengthen(self, given: dict[str, Any]) -> None:
+    def _lengthen(self, arguments: dict[str, Any]) -> None:
         """Repeats arrays in memory so that one batch is full. More would use the memory that is measured."""
         import numpy as np
 
-        count = _sample_count(given["x"])
-        if not count or count >= self.new or given.get("validation_split"):
+        count = _sample_count(arguments["x"])
+        if not count or count >= self.new or arguments.get("validation_split"):
             return
         times = -(-self.new // count)
 
@@ -94,11 +94,11 @@ class BatchSizeChange:
                 return type(value)(longer(v) for v in value)
             return None if value is None else np.concatenate([np.asarray(value)] * times)
 
-        given.update({name: longer(given[name]) for name in ("x", "y", "sample_weight") if name in given})
+        arguments.update({name: longer(arguments[name]) for name in ("x", "y", "sample_weight") if name in arguments})
 
-    def _is_old(self, given: Any) -> bool:
+    def _is_old(self, size: Any) -> bool:
         try:
-            return int(given) == self.old
+            return int(size) == self.old
         except (TypeError, ValueError):
             return False  # a symbolic tensor, or None
 

@@ -57,37 +57,39 @@ class FileRedirection:
         replace_for_good(os, "open", self._descriptor)
         replace_for_good(os, "mkdir", lambda original: self._one(original, self._to_make))
         for name in ("remove", "unlink"):
-            replace_for_good(os, name, self._removed)
+            replace_for_good(os, name, self._patch_remove)
         replace_for_good(os, "rmdir", self._patch_rmdir)
         replace_for_good(shutil, "rmtree", self._patch_rmtree)
         for name in ("rename", "replace"):
-            replace_for_good(os, name, self._renamed)
+            replace_for_good(os, name, self._patch_rename)
         for name in ("link", "symlink"):
-            replace_for_good(os, name, self._linked)
+            replace_for_good(os, name, self._patch_link)
         for name in ("stat", "access", "chdir", "getxattr", "listxattr"):
-            replace_for_good(os, name, lambda original: self._one(original, scratch.read))
+            replace_for_good(os, name, lambda original: self._one(original, scratch.path_to_read))
         for name in ("lstat", "readlink"):
-            replace_for_good(os, name, lambda original: self._one(original, partial(scratch.read, follow=False)))
+            replace_for_good(
+                os, name, lambda original: self._one(original, partial(scratch.path_to_read, follow=False))
+            )
         for name in ("chmod", "chown", "lchown", "utime", "truncate", "setxattr", "removexattr"):
             replace_for_good(os, name, lambda original: self._one(original, self._to_change))
         for name in ("mkfifo", "mknod"):
             replace_for_good(os, name, lambda original: self._one(original, self._to_make))
-        replace_for_good(os, "listdir", self._listed)
+        replace_for_good(os, "listdir", self._patch_listdir)
         replace_for_good(os, "scandir", self._patch_scandir)
         _patch_old_pathlib()
 
     # -- opening
 
-    def opened(self, file: Any, mode: Any, folder: int | None = None) -> Any:
+    def path_to_open(self, file: Any, mode: Any, folder: int | None = None) -> Any:
         """Returns the path to open in place of ``file``."""
         if not (isinstance(mode, str) and WRITING_MODES & set(mode)):
-            return self.scratch.read(file, folder)
-        place = self.scratch.place(file, folder, made=WHOLE_NAME if CREATING_MODES & set(mode) else "")
-        return file if place is None else self.scratch.opened(place, mode)
+            return self.scratch.path_to_read(file, folder)
+        place = self.scratch.place(file, folder, note_kind=WHOLE_NAME if CREATING_MODES & set(mode) else "")
+        return file if place is None else self.scratch.path_to_open(place, mode)
 
     def _opener(self, original: FileFunction) -> FileFunction:
         def open(file: Any, mode: str = "r", *args: Any, **kwargs: Any) -> Any:  # noqa: A001  the name it replaces
-            return original(self.opened(file, mode), mode, *args, **kwargs)
+            return original(self.path_to_open(file, mode), mode, *args, **kwargs)
 
         return functools.update_wrapper(hide_from_warnings(open), original, updated=())
 
@@ -103,7 +105,7 @@ class FileRedirection:
                 mode = "w"
             elif flags & CHANGING_FLAGS:
                 mode = "a"
-            return original(self.opened(path, mode, kwargs.get("dir_fd")), flags, *args, **kwargs)
+            return original(self.path_to_open(path, mode, kwargs.get("dir_fd")), flags, *args, **kwargs)
 
         return open
 
@@ -121,12 +123,12 @@ class FileRedirection:
         return call
 
     def _to_make(self, path: Any, folder: int | None) -> Any:
-        place = self.scratch.place(path, folder, follow=False, made=WHOLE_NAME)
+        place = self.scratch.place(path, folder, follow=False, note_kind=WHOLE_NAME)
         if place is None:
             return path
         if self.scratch.is_present(place):
             raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), path)
-        return self.scratch.written(place)
+        return self.scratch.path_to_write(place)
 
     def _to_change(self, path: Any, folder: int | None) -> Any:
         place = self.scratch.place(path, folder)
@@ -134,7 +136,7 @@ class FileRedirection:
 
     # -- removing
 
-    def _removed(self, original: FileFunction) -> FileFunction:
+    def _patch_remove(self, original: FileFunction) -> FileFunction:
         def remove(path: Any, *, dir_fd: int | None = None) -> None:
             place = self.scratch.place(path, dir_fd, follow=False)
             if place is None:
@@ -182,10 +184,10 @@ class FileRedirection:
 
     # -- moving
 
-    def _renamed(self, original: FileFunction) -> FileFunction:
+    def _patch_rename(self, original: FileFunction) -> FileFunction:
         def rename(src: Any, dst: Any, *, src_dir_fd: int | None = None, dst_dir_fd: int | None = None) -> None:
             origin = self.scratch.place(src, src_dir_fd, follow=False)
-            goal = self.scratch.place(dst, dst_dir_fd, follow=False, made=WHOLE_NAME)
+            goal = self.scratch.place(dst, dst_dir_fd, follow=False, note_kind=WHOLE_NAME)
             if origin is None and goal is None:
                 original(src, dst, src_dir_fd=src_dir_fd, dst_dir_fd=dst_dir_fd)
                 return
@@ -195,30 +197,30 @@ class FileRedirection:
 
         return rename
 
-    def _linked(self, original: FileFunction) -> FileFunction:
+    def _patch_link(self, original: FileFunction) -> FileFunction:
         """Turns a hard link into a copy, because the scratch folder may be on another disk."""
 
         def link(src: Any, dst: Any, *args: Any, **kwargs: Any) -> None:
             folder = kwargs.get("dst_dir_fd", kwargs.get("dir_fd"))
-            place = self.scratch.place(dst, folder, follow=False, made=WHOLE_NAME)
+            place = self.scratch.place(dst, folder, follow=False, note_kind=WHOLE_NAME)
             if place is None:
-                original(self.scratch.read(src), dst, *args, **kwargs)
+                original(self.scratch.path_to_read(src), dst, *args, **kwargs)
                 return
             if self.scratch.is_present(place):
                 raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), src, None, dst)
             if original.__name__ == "symlink":
-                self.scratch.link(os.fsdecode(src), self.scratch.written(place))
+                self.scratch.link(os.fsdecode(src), self.scratch.path_to_write(place))
                 return
             origin = self.scratch.place(src)
             if origin is not None:
                 self._must_be(origin, src)
-            shutil.copyfile(src, self.scratch.written(place))
+            shutil.copyfile(src, self.scratch.path_to_write(place))
 
         return link
 
     # -- listing
 
-    def _listed(self, original: FileFunction) -> FileFunction:
+    def _patch_listdir(self, original: FileFunction) -> FileFunction:
         def listdir(path: Any = None) -> Any:
             place = self.scratch.changed_folder("." if path is None else path)
             if place is None:
@@ -241,7 +243,9 @@ class FileRedirection:
         shown = os.fspath(path)
         wanted = set(self.scratch.names(place))
         for folder in (place.scratch, place.real):
-            if folder == place.real and ((place.inside and folder == place.scratch) or not self.scratch.below(place)):
+            if folder == place.real and (
+                (place.inside and folder == place.scratch) or not self.scratch.has_own_file(place)
+            ):
                 continue
             with contextlib.suppress(FileNotFoundError), original(folder) as found:
                 for one in found:
@@ -295,7 +299,7 @@ def _redirected_file_class(redirect: FileRedirection) -> Any:
 
     class FileIO(_io.FileIO, metaclass=Kind):
         def __init__(self, file: Any, mode: str = "r", *args: Any, **kwargs: Any) -> None:
-            super().__init__(redirect.opened(file, mode), mode, *args, **kwargs)
+            super().__init__(redirect.path_to_open(file, mode), mode, *args, **kwargs)
 
     FileIO.__module__ = "_io"
     return FileIO

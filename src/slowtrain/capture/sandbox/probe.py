@@ -28,7 +28,7 @@ from slowtrain.capture.windows.allocation_requests import AllocationRequests
 
 PLAN_VARIABLE = "SLOWTRAIN_PROBE"
 COMMAND = "from slowtrain.capture.sandbox import probe; probe.main()"
-# Prepended to the command of a process that multiprocessing starts anew.
+# Prepended to the command of each new process that multiprocessing starts.
 CHILD = "from slowtrain.capture.sandbox import probe; probe.child({file!r}); "
 STOP_CHECK_S = 0.1
 MAX_NAMED_FILES = 100
@@ -67,7 +67,7 @@ def begin_probe(recorder: Recorder, progress: Progress) -> None:
 
 
 def child(file: str) -> None:
-    """Prepares a process that the probe started anew: same texts, same scratch folder; nothing is recorded."""
+    """Prepares a process that the probe started: same texts, same scratch folder; nothing is recorded."""
     _install_sandbox(json.loads(Path(file).read_text(encoding="utf-8")), file, [])
 
 
@@ -152,21 +152,21 @@ class ProbeEnd:
         for note in self.notes:
             self.recorder.guard("notes", note)
 
-    def _kept(self) -> list[StepResult]:
+    def _strongest_results(self) -> list[StepResult]:
         """Returns the results of the strongest kind of step, and for a custom loop also its eager gradients."""
-        kept = self.progress.trajectory or []
-        strongest = max((kind for kind, _, _ in kept), default=0)
-        return [one for one in kept if one[0] == strongest or EAGER_STEP <= one[0] < strongest <= TRAINING_STEP]
+        results = self.progress.trajectory or []
+        strongest = max((kind for kind, _, _ in results), default=0)
+        return [one for one in results if one[0] == strongest or EAGER_STEP <= one[0] < strongest <= TRAINING_STEP]
 
     def _losses(self) -> list[dict[str, float]]:
         return [
             {name: number for name, value in scalars if (number := scalar_value(value, wait=True)) is not None}
-            for _, _, scalars in self._kept()
+            for _, _, scalars in self._strongest_results()
         ]
 
     def _origins(self) -> list[tuple[str, int, bool]]:
         """Returns for each result its origin, and whether it counts as a step; empty for steps of Keras."""
-        kept = self._kept()
-        strongest = max((kind for kind, _, _ in kept), default=0)
-        found = [(*origin, kind == strongest) for kind, origin, _ in kept if origin is not None]
-        return found if len(found) == len(kept) else []
+        results = self._strongest_results()
+        strongest = max((kind for kind, _, _ in results), default=0)
+        found = [(*origin, kind == strongest) for kind, origin, _ in results if origin is not None]
+        return found if len(found) == len(results) else []

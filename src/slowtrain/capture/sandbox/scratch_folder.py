@@ -55,12 +55,12 @@ class ScratchFolder:
     # -- where a path is
 
     def place(
-        self, path: Any, folder: int | None = None, *, follow: bool = True, made: str = ""
+        self, path: Any, folder: int | None = None, *, follow: bool = True, note_kind: str = ""
     ) -> ScratchPlace | None:
         """Returns the place of ``path``, or None if it is not redirected.
 
         ``folder`` is a descriptor to which ``path`` is relative. With ``follow`` the place is that of a link's target.
-        ``made`` says that the path is about to be created, and as what.
+        ``note_kind`` is set if the path is about to be created: WHOLE_NAME, or NAME_PREFIX for files with that prefix.
         """
         try:
             text = os.fsdecode(path)
@@ -83,13 +83,13 @@ class ScratchFolder:
             if _is_below(real, os.path.join(self.root, "remote")):
                 return ScratchPlace(real, real, inside=True)
             return ScratchPlace(real[len(self.root) :], real, inside=True)
-        if self._left(real):
-            if made:
-                self.notes.add(real, made)
+        if self._is_left_alone(real):
+            if note_kind:
+                self.notes.add(real, note_kind)
             return None
         return ScratchPlace(real, self.root + real)
 
-    def read(self, path: Any, folder: int | None = None, *, follow: bool = True) -> Any:
+    def path_to_read(self, path: Any, folder: int | None = None, *, follow: bool = True) -> Any:
         """Returns the path from which ``path`` is to be read."""
         if self._is_untouched():
             return path
@@ -102,13 +102,13 @@ class ScratchFolder:
             _as_given_type(path, place.real) if (place.inside or self._linked) and not self._is_remote(place) else path
         )
 
-    def written(self, place: ScratchPlace) -> str:
+    def path_to_write(self, place: ScratchPlace) -> str:
         """Returns the path in the scratch folder. Creates the folders above it that exist for the script."""
         if not place.inside:
             self.moved.setdefault(place.real, place.scratch)
         parent, real = os.path.dirname(place.scratch), os.path.dirname(place.real)
         while not path_exists(parent):
-            if self._is_remote(place) or self.below(ScratchPlace(real, parent)):
+            if self._is_remote(place) or self.has_own_file(ScratchPlace(real, parent)):
                 self.folders(parent)
                 break
             parent, real = os.path.dirname(parent), os.path.dirname(real)
@@ -117,7 +117,7 @@ class ScratchFolder:
     def in_scratch(self, place: ScratchPlace) -> bool:
         return path_exists(place.scratch)
 
-    def below(self, place: ScratchPlace) -> bool:
+    def has_own_file(self, place: ScratchPlace) -> bool:
         """Returns whether the user's own file exists and was not hidden."""
         return not self._is_remote(place) and not self.is_hidden(place) and path_exists(place.real)
 
@@ -134,7 +134,7 @@ class ScratchFolder:
         return True
 
     def is_present(self, place: ScratchPlace) -> bool:
-        return self.in_scratch(place) or self.below(place)
+        return self.in_scratch(place) or self.has_own_file(place)
 
     def has_changes(self) -> bool:
         """Returns whether something was written or removed, by this process or a forked one."""
@@ -142,11 +142,11 @@ class ScratchFolder:
 
     # -- changes
 
-    def opened(self, place: ScratchPlace, mode: str) -> str:
+    def path_to_open(self, place: ScratchPlace, mode: str) -> str:
         """Returns the path to open for writing with ``mode``. A file that is not truncated is copied first."""
         if "x" in mode:
-            return place.real if not self.in_scratch(place) and self.below(place) else self.written(place)
-        scratch = self.written(place)
+            return place.real if not self.in_scratch(place) and self.has_own_file(place) else self.path_to_write(place)
+        scratch = self.path_to_write(place)
         if _is_link(scratch):  # to the user's own file
             _unlink(scratch)
         if "w" not in mode:
@@ -155,8 +155,8 @@ class ScratchFolder:
 
     def copy_up(self, place: ScratchPlace) -> str:
         """Copies the user's file, or creates the folder, in the scratch folder; does nothing if it does not exist."""
-        scratch = self.written(place)
-        if not path_exists(scratch) and self.below(place):
+        scratch = self.path_to_write(place)
+        if not path_exists(scratch) and self.has_own_file(place):
             if _is_folder(place.real):
                 self.folders(scratch)
             else:
@@ -184,7 +184,7 @@ class ScratchFolder:
     def remove(self, place: ScratchPlace) -> bool:
         """Removes a file or folder tree from the scratch folder, and hides the user's. Returns whether it existed."""
         was = self.is_present(place)
-        if self.below(place):
+        if self.has_own_file(place):
             self.gone.add(place.real)
         if self.in_scratch(place):
             _remove_path(place.scratch)
@@ -196,13 +196,13 @@ class ScratchFolder:
         origin, goal = self.place(source, follow=False), self.place(target, follow=False)
         self._folders.clear()
         begun = origin.scratch if origin is not None else os.fsdecode(source)
-        if origin is not None and self.below(origin):
+        if origin is not None and self.has_own_file(origin):
             if _is_folder(origin.real):
                 self._copy_folder_up(origin)
             else:
                 self.copy_up(origin)
-        end = self.written(goal) if goal is not None else os.fsdecode(target)
-        if goal is not None and _is_folder(goal.real) and self.below(goal):
+        end = self.path_to_write(goal) if goal is not None else os.fsdecode(target)
+        if goal is not None and _is_folder(goal.real) and self.has_own_file(goal):
             self._check_rename_target(origin, goal)
         try:
             _rename(begun, end)
@@ -211,7 +211,7 @@ class ScratchFolder:
                 raise
             _copy_tree(begun, end)
             _remove_path(begun)
-        if origin is not None and self.below(origin):
+        if origin is not None and self.has_own_file(origin):
             self.gone.add(origin.real)
 
     def _check_rename_target(self, origin: ScratchPlace | None, goal: ScratchPlace) -> None:
@@ -227,9 +227,9 @@ class ScratchFolder:
         self.folders(place.scratch)
         for name in _listdir(place.real):
             one = ScratchPlace(os.path.join(place.real, name), os.path.join(place.scratch, name))
-            if _is_folder(one.real) and self.below(one):
+            if _is_folder(one.real) and self.has_own_file(one):
                 self._copy_folder_up(one)
-            elif not self.in_scratch(one) and self.below(one):
+            elif not self.in_scratch(one) and self.has_own_file(one):
                 _copy_file(one.real, one.scratch)
 
     # -- listings
@@ -237,7 +237,7 @@ class ScratchFolder:
     def names(self, place: ScratchPlace) -> list[str]:
         """Returns the names in a folder as the script sees it. Raises as ``os.listdir`` does."""
         mine = _listdir(place.scratch) if _is_folder(place.scratch) else []
-        if not self.below(place):
+        if not self.has_own_file(place):
             return mine if _is_folder(place.scratch) else _listdir(place.scratch)
         known = set(mine)
         return mine + [
@@ -261,7 +261,7 @@ class ScratchFolder:
         """Returns whether nothing was written or removed, by this process or a forked one."""
         return not self.gone and _stat(self.root).st_mtime_ns == self._empty_ns
 
-    def _left(self, real: str) -> bool:
+    def _is_left_alone(self, real: str) -> bool:
         """Returns whether ``real`` is not redirected."""
         for folder, names in self.old.items():
             if _is_below(real, folder):

@@ -78,15 +78,15 @@ def run_as_main(target: str, arguments: Sequence[str], as_module: bool, texts: M
 
 
 def _patch_runpy(texts: Mapping[str, str]) -> None:
-    """Patches ``runpy``, which runs the main program again in a process that ``multiprocessing`` starts anew."""
+    """Patches ``runpy``, which runs the main program again in each new process that ``multiprocessing`` starts."""
     original = runpy._get_code_from_file  # type: ignore[attr-defined]
 
-    def code_from_file(*given: Any) -> Any:
-        text = texts.get(os.path.abspath(given[-1]))
+    def code_from_file(*arguments: Any) -> Any:
+        text = texts.get(os.path.abspath(arguments[-1]))
         if text is None:
-            return original(*given)
-        code = compile(text, given[-1], "exec", dont_inherit=True)
-        return (code, given[-1]) if len(given) > 1 else code  # one argument, one result: Python 3.12 and newer
+            return original(*arguments)
+        code = compile(text, arguments[-1], "exec", dont_inherit=True)
+        return (code, arguments[-1]) if len(arguments) > 1 else code  # one argument, one result: Python 3.12 and newer
 
     runpy._get_code_from_file = code_from_file  # type: ignore[attr-defined]
 
@@ -105,14 +105,14 @@ class _OverlayFinder(MetaPathFinder):
         last = name.rpartition(".")[2]
         if last not in self.names:
             return None
-        spec = self._new(name, last, sys.path if path is None else path) or self._found(name, path, target)
+        spec = self._new(name, last, sys.path if path is None else path) or self._find_original(name, path, target)
         text = self.texts.get(os.path.abspath(spec.origin)) if spec is not None and spec.origin else None
         if spec is None or text is None:
             return None
         spec.loader = _OverlayLoader(name, str(spec.origin), text)
         return spec
 
-    def _found(self, name: str, path: Sequence[str] | None, target: ModuleType | None) -> ModuleSpec | None:
+    def _find_original(self, name: str, path: Sequence[str] | None, target: ModuleType | None) -> ModuleSpec | None:
         """Returns where the module would come from without us. Editable installs have finders of their own."""
         for finder in sys.meta_path:
             if finder is not self and not type(finder).__module__.startswith("wrapt"):

@@ -42,14 +42,14 @@ class TemporaryNotes:
         self.folders = folders
         self._known: set[str] = set()
 
-    def add(self, real: str, made: str) -> None:
-        """Notes the first part of ``real`` in its folder. ``made`` is FILE, or START for files with that prefix."""
+    def add(self, real: str, note_kind: str) -> None:
+        """Notes the first part of ``real`` in its folder. ``note_kind``: WHOLE_NAME, or NAME_PREFIX."""
         for folder in self.folders:
             name = real[len(folder) + 1 :].partition("/")[0] if real.startswith(f"{folder}/") else ""
             top = os.path.join(folder, name)
             if not name or top in self._known:
                 continue
-            start = made == NAME_PREFIX and top == real
+            start = note_kind == NAME_PREFIX and top == real
             found = names_with_prefix(top) if start else [name] * path_exists(top)
             if any(os.path.join(folder, one) not in self._known for one in found):
                 continue  # created by another process
@@ -66,9 +66,9 @@ def remove_noted_files(folder: Path, old: Mapping[str, Collection[str]]) -> None
         noted = os.fsdecode((folder / NOTES_NAME).read_bytes()).split("\0")[:-1]
     except OSError:
         return
-    for made, path in ((one[0], one[1:]) for one in noted):
+    for note_kind, path in ((one[0], one[1:]) for one in noted):
         above, name = os.path.split(path)
-        for each in names_with_prefix(path) if made == NAME_PREFIX else [name]:
+        for each in names_with_prefix(path) if note_kind == NAME_PREFIX else [name]:
             if each in old.get(above, ()):
                 continue
             shutil.rmtree(os.path.join(above, each), ignore_errors=True)  # does nothing for a link or a file

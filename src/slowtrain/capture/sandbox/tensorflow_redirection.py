@@ -74,12 +74,12 @@ def _map_argument(owner: Any, name: str, argument: str, where: Callable[[Any, in
 
     def call(*args: Any, **kwargs: Any) -> Any:
         try:
-            given = signature.bind(*args, **kwargs)
+            bound = signature.bind(*args, **kwargs)
         except TypeError:
             return original(*args, **kwargs)  # which reports the error
-        if argument in given.arguments:
-            given.arguments[argument] = where(given.arguments[argument], given)
-        return original(*given.args, **given.kwargs)
+        if argument in bound.arguments:
+            bound.arguments[argument] = where(bound.arguments[argument], bound)
+        return original(*bound.args, **bound.kwargs)
 
     hide_from_warnings(call)
     functools.update_wrapper(call, original)
@@ -87,9 +87,9 @@ def _map_argument(owner: Any, name: str, argument: str, where: Callable[[Any, in
 
 
 def _open_mapping(redirect: FileRedirection, default: str) -> Callable[[Any, inspect.BoundArguments], Any]:
-    def where(path: Any, given: inspect.BoundArguments) -> Any:
-        mode = given.arguments.get("mode") or default
-        return redirect.opened(path, "x" if mode == "w-" else mode)
+    def where(path: Any, bound: inspect.BoundArguments) -> Any:
+        mode = bound.arguments.get("mode") or default
+        return redirect.path_to_open(path, "x" if mode == "w-" else mode)
 
     return where
 
@@ -102,7 +102,11 @@ class FileNameArguments:
 
     def patches(self) -> dict[str, list[tuple[str, str, FileFunction]]]:
         """Returns by module: function, its argument, and the mapping of that argument."""
-        written, prefix, read = self.written, partial(self._each, self._prefix), partial(self._each, self._read)
+        written, prefix, read = (
+            self.map_written,
+            partial(self._each, self._prefix),
+            partial(self._each, self._path_to_read),
+        )
         records = [
             (f"{name}{version}", "filenames", self._source)
             for name in ("tf_record_dataset", "text_line_dataset", "fixed_length_record_dataset")
@@ -151,12 +155,12 @@ class FileNameArguments:
             "tensorflow.python.debug.lib.dumping_callback": [("enable_dump_debug_info", "dump_root", written)],
         }
 
-    def written(self, value: Any) -> Any:
-        return self._each(self._write, value, self._move_in_graph)
+    def map_written(self, value: Any) -> Any:
+        return self._each(self._path_to_write, value, self._move_in_graph)
 
     def _source(self, value: Any) -> Any:
         """Maps the files of a data set. Once something was written, names known only in the graph are mapped there."""
-        return self._each(self._read, value, self._find_in_graph if self.scratch.has_changes() else None)
+        return self._each(self._path_to_read, value, self._find_in_graph if self.scratch.has_changes() else None)
 
     def _each(self, one: FileFunction, value: Any, in_graph: FileFunction | None = None) -> Any:
         """Maps each name in ``value``, whatever its type, with ``one``; a tensor without a value with ``in_graph``."""
@@ -171,15 +175,15 @@ class FileNameArguments:
             return one(known)
         return _string_array([one(name) for name in known.ravel()], known.shape)
 
-    def _write(self, path: Any) -> Any:
-        place = self.scratch.place(path, made=NAME_PREFIX)
+    def _path_to_write(self, path: Any) -> Any:
+        place = self.scratch.place(path, note_kind=NAME_PREFIX)
         if place is None:
             return path
-        scratch = self.scratch.written(place)
+        scratch = self.scratch.path_to_write(place)
         return os.fsencode(scratch) if isinstance(path, bytes) else scratch
 
-    def _read(self, path: Any) -> Any:
-        return self.scratch.read(path)
+    def _path_to_read(self, path: Any) -> Any:
+        return self.scratch.path_to_read(path)
 
     def _prefix(self, path: Any) -> Any:
         """Maps the prefix by which a checkpoint is named."""
@@ -190,10 +194,10 @@ class FileNameArguments:
 
     def _cache(self, path: Any) -> Any:
         """Maps the name of a cache. A finished cache of the user's is only read, through links."""
-        place = self.scratch.place(path, made=NAME_PREFIX)
+        place = self.scratch.place(path, note_kind=NAME_PREFIX)
         if place is None:
             return path
-        found = self._write(path)
+        found = self._path_to_write(path)
         if not names_with_prefix(place.scratch) and os.path.exists(f"{place.real}.index"):
             for name in names_with_prefix(place.real):
                 real = os.path.join(os.path.dirname(place.real), name)
@@ -215,10 +219,10 @@ class FileNameArguments:
             patterns = [known] if isinstance(known, bytes) else list(pattern if known is None else known.ravel())
             if isinstance(pattern, (str, bytes)):
                 patterns = [pattern]
-            kept = [one for one in names.ravel() if self.scratch.read(one) == one]
+            matches = [one for one in names.ravel() if self.scratch.path_to_read(one) == one]
             for place in filter(None, map(self.scratch.place, patterns)):
-                kept += [one for one in original(place.scratch).numpy().ravel() if one not in kept]
-            return sys.modules["tensorflow"].constant(sorted(kept), "string", [len(kept)])
+                matches += [one for one in original(place.scratch).numpy().ravel() if one not in matches]
+            return sys.modules["tensorflow"].constant(sorted(matches), "string", [len(matches)])
 
         module.matching_files = functools.update_wrapper(hide_from_warnings(matching_files), original)
 
@@ -258,23 +262,23 @@ class FileFunctions:
         scratch = self.scratch
 
         def open_redirected(original: FileFunction, path: Any, mode: Any, *rest: Any) -> Any:
-            return original(self.redirect.opened(path, os.fsdecode(mode)), mode, *rest)
+            return original(self.redirect.path_to_open(path, os.fsdecode(mode)), mode, *rest)
 
-        def read(original: FileFunction, path: Any, *rest: Any) -> Any:
-            return original(scratch.read(path), *rest)
+        def read_redirected(original: FileFunction, path: Any, *rest: Any) -> Any:
+            return original(scratch.path_to_read(path), *rest)
 
         for name in ("FileExists", "IsDirectory", "Stat", "BufferedInputStream", "ReadFileToString"):
-            self._replace(module, name, read)
+            self._replace(module, name, read_redirected)
         self._replace(module, "WritableFile", open_redirected)
         self._replace(
             module, "WriteStringToFile", lambda original, path, *rest: open_redirected(original, path, "w", *rest)
         )
         for name in ("DeleteFile", "DeleteRecursively"):
-            self._replace(module, name, self._removed)
+            self._replace(module, name, self._remove)
         for name in ("CreateDir", "RecursivelyCreateDir"):
-            self._replace(module, name, self._made)
-        self._replace(module, "CopyFile", self._copied)
-        self._replace(module, "RenameFile", self._renamed)
+            self._replace(module, name, self._make_folder)
+        self._replace(module, "CopyFile", self._copy)
+        self._replace(module, "RenameFile", self._rename)
         self._replace(module, "GetChildren", self._children)
         self._replace(module, "GetMatchingFiles", self._matching)
 
@@ -283,38 +287,40 @@ class FileFunctions:
         if original is not None:
             setattr(module, name, hide_from_warnings(_bind_original(instead, original)))
 
-    def _removed(self, original: FileFunction, path: Any, *rest: Any) -> Any:
+    def _remove(self, original: FileFunction, path: Any, *rest: Any) -> Any:
         place = self.scratch.place(path)
         if place is None:
             return original(path, *rest)
         if not self.scratch.is_present(place) or (
             original.__name__ == "DeleteFile" and _is_folder(self.scratch, place)
         ):
-            return original(place.scratch if not self.scratch.is_present(place) else self.scratch.read(path), *rest)
+            return original(
+                place.scratch if not self.scratch.is_present(place) else self.scratch.path_to_read(path), *rest
+            )
         self.scratch.remove(place)
         return None
 
-    def _made(self, original: FileFunction, path: Any, *rest: Any) -> Any:
-        place = self.scratch.place(path, made=WHOLE_NAME)
+    def _make_folder(self, original: FileFunction, path: Any, *rest: Any) -> Any:
+        place = self.scratch.place(path, note_kind=WHOLE_NAME)
         if place is None:
             return original(path, *rest)
-        if self.scratch.below(place) and not self.scratch.in_scratch(place):
+        if self.scratch.has_own_file(place) and not self.scratch.in_scratch(place):
             return original(place.real, *rest)  # exists already: nothing is created
         if original.__name__ == "CreateDir":
-            return original(self.scratch.written(place), *rest)
-        self.scratch.written(place)
+            return original(self.scratch.path_to_write(place), *rest)
+        self.scratch.path_to_write(place)
         self.scratch.folders(place.scratch)
         return None
 
-    def _copied(self, original: FileFunction, source: Any, target: Any, overwrite: bool, *rest: Any) -> Any:
-        place = self.scratch.place(target, made=WHOLE_NAME)
+    def _copy(self, original: FileFunction, source: Any, target: Any, overwrite: bool, *rest: Any) -> Any:
+        place = self.scratch.place(target, note_kind=WHOLE_NAME)
         if place is not None:
             there = self.scratch.is_present(place)
-            target = self.scratch.read(target) if there and not overwrite else self.scratch.written(place)
-        return original(self.scratch.read(source), target, overwrite, *rest)
+            target = self.scratch.path_to_read(target) if there and not overwrite else self.scratch.path_to_write(place)
+        return original(self.scratch.path_to_read(source), target, overwrite, *rest)
 
-    def _renamed(self, original: FileFunction, source: Any, target: Any, overwrite: bool, *rest: Any) -> Any:
-        origin, goal = self.scratch.place(source), self.scratch.place(target, made=WHOLE_NAME)
+    def _rename(self, original: FileFunction, source: Any, target: Any, overwrite: bool, *rest: Any) -> Any:
+        origin, goal = self.scratch.place(source), self.scratch.place(target, note_kind=WHOLE_NAME)
         if origin is None and goal is None:
             return original(source, target, overwrite, *rest)
         missing = origin is not None and not self.scratch.is_present(origin)
@@ -328,7 +334,7 @@ class FileFunctions:
     def _children(self, original: FileFunction, path: Any, *rest: Any) -> Any:
         place = self.scratch.changed_folder(path)
         if place is None or "://" in place.real:
-            return original(self.scratch.read(path), *rest)
+            return original(self.scratch.path_to_read(path), *rest)
         return self.scratch.names(place)
 
     def _matching(self, original: FileFunction, pattern: Any, *rest: Any) -> Any:
@@ -337,10 +343,10 @@ class FileFunctions:
         place = self.scratch.place(pattern) if self.scratch.has_changes() else None
         if place is None or place.inside:
             return found
-        kept = [one for one in found if not self._hides_path(one)]
+        visible = [one for one in found if not self._hides_path(one)]
         moved = original(place.scratch, *rest)
         back = [_name_as_given(one[len(self.scratch.root) :], shown, place) for one in map(os.fsdecode, moved)]
-        return sorted({*kept, *back})
+        return sorted({*visible, *back})
 
     def _hides_path(self, path: Any) -> bool:
         place = self.scratch.place(path)
@@ -358,10 +364,10 @@ def _bind_original(instead: FileFunction, original: FileFunction) -> FileFunctio
 def _name_as_given(real: str, pattern: str, place: ScratchPlace) -> str:
     """Returns a file's real name in the form of the pattern: the part before the wild cards stays as given."""
     wild = min((pattern.find(c) for c in WILD_CARDS if c in pattern), default=len(pattern))
-    given = pattern[:wild].rpartition("/")[0]
-    parts = len([p for p in pattern[len(given) :].split("/") if p])
+    folder = pattern[:wild].rpartition("/")[0]
+    parts = len([p for p in pattern[len(folder) :].split("/") if p])
     start = "/".join(place.real.split("/")[:-parts]) if parts else place.real
-    return os.path.join(given, real[len(start) :].lstrip("/")) if given or not pattern.startswith("/") else real
+    return os.path.join(folder, real[len(start) :].lstrip("/")) if folder or not pattern.startswith("/") else real
 
 
 def _is_folder(scratch: ScratchFolder, place: ScratchPlace) -> bool:

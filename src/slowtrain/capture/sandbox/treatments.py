@@ -47,10 +47,10 @@ def parallelise_maps(recorder: Recorder) -> None:
     """Lets ``map`` process several elements at once if no number is given. Their order stays."""
 
     def map_in_parallel(original: OriginalFunction, _dataset: Any, args: Any, kwargs: Any) -> Any:
-        given = inspect.signature(original).bind(*args, **kwargs).arguments
-        if given.get("num_parallel_calls") is None:
-            given["num_parallel_calls"] = AUTOTUNE
-        return original(**given)
+        arguments = inspect.signature(original).bind(*args, **kwargs).arguments
+        if arguments.get("num_parallel_calls") is None:
+            arguments["num_parallel_calls"] = AUTOTUNE
+        return original(**arguments)
 
     _wrap_on_import(recorder, DATASET_MODULE, "DatasetV2.map", map_in_parallel)
 
@@ -65,13 +65,13 @@ def cache_map(recorder: Recorder, at: str) -> None:
     wanted = os.path.realpath(file), int(line)
 
     def map_and_cache(original: OriginalFunction, _dataset: Any, args: Any, kwargs: Any) -> Any:
-        made, place = original(*args, **kwargs), user_code.user_place(sys._getframe(1))
+        mapped, place = original(*args, **kwargs), user_code.user_place(sys._getframe(1))
         if place is None or place[1] != wanted[1] or os.path.realpath(place[0]) != wanted[0]:
-            return made
+            return mapped
         if not sys.modules["tensorflow"].executing_eagerly():
-            return made  # in the function of an interleave each call would make a cache that is never read again
+            return mapped  # in the function of an interleave each call would make a cache that is never read again
         recorder.fact(f"treated cache@{at}", value=True)
-        return made.cache()
+        return mapped.cache()
 
     _wrap_on_import(recorder, DATASET_MODULE, "DatasetV2.map", map_and_cache)
 
@@ -91,9 +91,9 @@ def set_steps_per_execution(recorder: Recorder) -> None:
     _override_compile(recorder, steps_per_execution=MAX_STEPS_PER_EXECUTION)
 
     def fit_with_executions(original: OriginalFunction, model: Any, args: Any, kwargs: Any) -> Any:
-        told = inspect.signature(original).bind_partial(*args, **kwargs).arguments.get("steps_per_epoch")
+        epoch_steps = inspect.signature(original).bind_partial(*args, **kwargs).arguments.get("steps_per_epoch")
         # Whole calls only: otherwise it would take more steps than given, which is a different training.
-        even = (n for n in range(MAX_STEPS_PER_EXECUTION, 0, -1) if not told or told % n == 0)
+        even = (n for n in range(MAX_STEPS_PER_EXECUTION, 0, -1) if not epoch_steps or epoch_steps % n == 0)
         together, known = next(even, 1), getattr(model, "_steps_per_execution", None)
         if known is not None and hasattr(known, "assign"):  # Keras 2
             known.assign(together)
@@ -127,12 +127,12 @@ def enable_mixed_precision(recorder: Recorder) -> None:
 
 def _override_compile(recorder: Recorder, **changed: Any) -> None:
     def compile_overridden(original: OriginalFunction, _model: Any, args: Any, kwargs: Any) -> Any:
-        given = inspect.signature(original).bind_partial(*args, **kwargs)
-        given.apply_defaults()
+        bound = inspect.signature(original).bind_partial(*args, **kwargs)
+        bound.apply_defaults()
         for name in [n for n, p in inspect.signature(original).parameters.items() if p.kind is p.VAR_KEYWORD]:
-            kwargs = given.arguments.pop(name, {})
-            given.arguments |= kwargs
-        return original(**given.arguments | changed)
+            kwargs = bound.arguments.pop(name, {})
+            bound.arguments |= kwargs
+        return original(**bound.arguments | changed)
 
     for module, owner in COMPILE_OWNERS:
         _wrap_on_import(recorder, module, f"{owner}.compile", compile_overridden)

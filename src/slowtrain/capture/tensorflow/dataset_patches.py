@@ -113,7 +113,7 @@ class DatasetPatches:
                 frame = getframe(1)
                 # Compared and not looked up, because everything from here on runs in cold caches, after a step.
                 if me.at != frame.f_lasti or me.code is not frame.f_code:
-                    recorder.guard("next", patches.asked, me, frame)
+                    recorder.guard("next", patches.name_request, me, frame)
                 me.left -= 1
                 if not me.left:
                     me.look(recorder.active)
@@ -125,21 +125,21 @@ class DatasetPatches:
 
         return __next__
 
-    def asked(self, me: Flags, frame: FrameType) -> None:
+    def name_request(self, me: Flags, frame: FrameType) -> None:
         """Names a place at which an element is requested for the first time, or a request by Keras."""
         me.name = 0
         me.remember(frame, bool(me.loops))
         me.name = self.recorder.name_at(None if me.loops else frame, "next", "next", "next")
 
     def _at_end(self, iterator: Any) -> None:
-        self.recorder.guard("iterator's end", self._ended, iterator)
+        self.recorder.guard("iterator's end", self._read_last_counters, iterator)
 
-    def _ended(self, iterator: Any) -> None:
+    def _read_last_counters(self, iterator: Any) -> None:
         """Reads the last counters of an epoch, before the iterator is deleted."""
         number = iterator.__dict__.get("_slowtrain")
         known = self._iterators.get(number)
         if known is not None:
-            self._read(number, iterator, known[1])
+            self._read_counters(number, iterator, known[1])
 
     def snapshot(self) -> None:
         """Reads the counters of every live iterator."""
@@ -148,16 +148,16 @@ class DatasetPatches:
             if iterator is None:
                 self._iterators.pop(number, None)
             else:
-                self._read(number, iterator, last)
+                self._read_counters(number, iterator, last)
 
     def read_newest_iterators(self) -> None:
         """Reads the newest iterators at once, because Keras is about to delete its iterator."""
         for number, (reference, last) in list(self._iterators.items())[-3:]:  # another thread may delete one meanwhile
             iterator = reference()
             if iterator is not None and now() - last[0] > MIN_SNAPSHOT_PERIOD_NS:
-                self._read(number, iterator, last)
+                self._read_counters(number, iterator, last)
 
-    def _read(self, number: int, iterator: Any, last: list[int]) -> None:
+    def _read_counters(self, number: int, iterator: Any, last: list[int]) -> None:
         if self._model is None:
             self._model = pipeline_model_reader() or False
         if not self._model:
@@ -185,20 +185,20 @@ class DatasetPatches:
             def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
                 original(self, *args, **kwargs)
                 if recorder.active and not state.me.tracing and not state.me.loops:
-                    recorder.guard("data set", made, self, sys._getframe(1))
+                    recorder.guard("data set", note_place, self, sys._getframe(1))
 
             return __init__
 
-        def made(dataset: Any, frame: FrameType) -> None:
+        def note_place(dataset: Any, frame: FrameType) -> None:
             place = user_code.user_place(frame)
             if place is not None:
                 sites[dataset] = place
 
         def from_generator(original: Wrapper) -> Wrapper:
             def from_generator(generator: Any, *args: Any, **kwargs: Any) -> Any:
-                made = original(generator, *args, **kwargs)
-                self.recorder.guard("from_generator", self._generator, made, generator)
-                return made
+                dataset = original(generator, *args, **kwargs)
+                self.recorder.guard("from_generator", self._generator, dataset, generator)
+                return dataset
 
             return from_generator
 

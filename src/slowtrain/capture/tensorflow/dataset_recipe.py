@@ -152,8 +152,8 @@ def referenced_arrays(function: Any) -> dict[str, Any]:
     closure = getattr(function, "__closure__", None) or ()
     local.update({n: c.cell_contents for n, c in zip(code.co_freevars, closure, strict=False) if c})
     owner = getattr(function, "__self__", None) or (local.get(code.co_varnames[0]) if code.co_argcount else None)
-    held = getattr(owner, "__dict__", None)
-    scope |= {n: held[n] for n in code.co_names if n in held} if isinstance(held, dict) else {}
+    attributes = getattr(owner, "__dict__", None)
+    scope |= {n: attributes[n] for n in code.co_names if n in attributes} if isinstance(attributes, dict) else {}
     return _array_sizes((name, local.get(name, scope.get(name))) for name in names[:64])
 
 

@@ -98,10 +98,10 @@ class TensorFlowPatches:
                 except AttributeError:
                     known = self._slowtrain_known = FunctionSite(_step_kind(self))
                 if me.loops:
-                    anew, wanted = known.at != KERAS_CALL - me.steps, False
+                    is_new_place, wanted = known.at != KERAS_CALL - me.steps, False
                 else:
                     frame, wanted = getframe(1), progress.wanted
-                    anew = known.at != frame.f_lasti or known.code is not frame.f_code
+                    is_new_place = known.at != frame.f_lasti or known.code is not frame.f_code
                     if known.kind == progress.kind and progress.boundary is None:
                         progress.steps += 1  # same as progress.step, without the call
                     else:
@@ -117,12 +117,12 @@ class TensorFlowPatches:
                 finally:
                     end = now()
                     me.busy -= 1
-                    if anew or me.traces != traces:
+                    if is_new_place or me.traces != traces:
                         traced = (args[1:], kwargs, start, end) if me.traces != traces else None
-                        name = patches.named(self, known, me, getframe(1), traced)
+                        name = patches.name_after_call(self, known, me, getframe(1), traced)
                     emit((name, start, end, me.ident, size))
                 if wanted:
-                    patches.kept(result, known, self)
+                    patches.keep_loss(result, known, self)
                 return result
 
             return __call__
@@ -139,24 +139,24 @@ class TensorFlowPatches:
             traces, start = me.traces, now()
             me.busy += 1
             try:
-                made = original(*args, **kwargs)
+                concrete = original(*args, **kwargs)
             finally:
                 end = now()
                 me.busy -= 1
             traced = (args[1:], kwargs, start, end, getframe(1)) if me.traces != traces else None
-            guard("concrete function", note_concrete, args[0], made, traced)
-            return made
+            guard("concrete function", note_concrete, args[0], concrete, traced)
+            return concrete
 
-        def note_concrete(function: Any, made: Any, traced: Any) -> None:
+        def note_concrete(function: Any, concrete: Any, traced: Any) -> None:
             if traced is not None:
-                self._traced(function, None, *traced)
-            made._slowtrain = _function_facts(function)  # its calls count as the function's
+                self._record_trace(function, None, *traced)
+            concrete._slowtrain = _function_facts(function)  # its calls count as the function's
 
         return get_concrete_function
 
     def _after(self, args: tuple[Any, ...], kwargs: dict[str, Any], known: FunctionSite, start: int, end: int) -> int:
         """Handles a call that traced its function. The fast path calls it; returns the name of the call."""
-        return self.named(args[0], known, self.state.main, getframe(1), (args[1:], kwargs, start, end))
+        return self.name_after_call(args[0], known, self.state.main, getframe(1), (args[1:], kwargs, start, end))
 
     # Rarely called by the wrapper, which is kept small: each variable of a closure is a line of cold memory.
 
@@ -174,17 +174,17 @@ class TensorFlowPatches:
         me.look(self.recorder.active)
         known.size = self.recorder.guard("batch size", call_signatures.batch_size, args) or 0
 
-    def kept(self, result: Any, known: FunctionSite, function: Any) -> None:
+    def keep_loss(self, result: Any, known: FunctionSite, function: Any) -> None:
         origin = (user_code.last_name(_function_facts(function)["qualname"]), 0)
         self.recorder.guard("loss", self.progress.keep, result, known.kind, origin)
 
-    def named(self, function: Any, known: FunctionSite, me: Flags, frame: FrameType, traced: Any) -> int:
+    def name_after_call(self, function: Any, known: FunctionSite, me: Flags, frame: FrameType, traced: Any) -> int:
         """Returns the call's name, after the first call, a call from another place, or a call that traced."""
         if traced is not None:
-            self.recorder.guard("trace", self._traced, function, known, *traced, frame)
-        return self.recorder.guard("function", self._named, function, known, me, frame) or 0
+            self.recorder.guard("trace", self._record_trace, function, known, *traced, frame)
+        return self.recorder.guard("function", self._name_call, function, known, me, frame) or 0
 
-    def _named(self, function: Any, known: FunctionSite, me: Flags, frame: FrameType) -> int:
+    def _name_call(self, function: Any, known: FunctionSite, me: Flags, frame: FrameType) -> int:
         about = _function_facts(function)
         number, text = about.get("number"), str(about.get("qualname"))
         if me.loops:
@@ -211,7 +211,7 @@ class TensorFlowPatches:
 
         return __init__
 
-    def _traced(
+    def _record_trace(
         self, function: Any, known: FunctionSite | None, args: Any, kwargs: Any, start: int, end: int, frame: FrameType
     ) -> None:
         """Records a call that traced its function, with its arguments. ``known`` is set if the call was a step, too."""
@@ -261,7 +261,7 @@ class TensorFlowPatches:
                 me.graph = GraphSummary()
                 tracers.append(me)
                 if checking is not None:
-                    args, kwargs = checking.traced(args, kwargs)
+                    args, kwargs = checking.with_batch_returned(args, kwargs)
                 start = now()
                 graph = None
                 try:
@@ -296,11 +296,11 @@ class TensorFlowPatches:
 
     # -- gradients
 
-    def _differentiated(self, loss: Any, frame: FrameType) -> None:
+    def _keep_eager_loss(self, loss: Any, frame: FrameType) -> None:
         self.progress.keep({"loss": loss}, EAGER_STEP, user_code.user_function_place(frame))
 
     def _patch_gradient(self, module: Any) -> None:
-        recorder, state, progress, differentiated = self.recorder, self.state, self.progress, self._differentiated
+        recorder, state, progress, differentiated = self.recorder, self.state, self.progress, self._keep_eager_loss
         tracers, in_a_trace = self._tracers, self._in_a_trace
         eager = self.checking.eager if self.checking is not None else None
 

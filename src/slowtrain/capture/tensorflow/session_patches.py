@@ -43,7 +43,7 @@ class SessionPatches:
         patch_on_import(self.recorder, "tensorflow.python.client.session", self._patch)
 
     def _patch(self, module: Any) -> None:
-        recorder, state, progress, fed = self.recorder, self.state, self.progress, self._fed
+        recorder, state, progress, fed = self.recorder, self.state, self.progress, self._record_feed
 
         def make(original: Wrapper) -> Wrapper:
             def run(self: Any, fetches: Any, *args: Any, **kwargs: Any) -> Any:
@@ -91,11 +91,11 @@ class SessionPatches:
         replace_function(module.BaseSession, "run", make)
         replace_function(module._FetchHandler, "__init__", wrap_fetch_init)
 
-    def _fed(self, frame: FrameType | None, start: int, end: int, args: Any, kwargs: Any) -> None:
-        given = args[0] if args else kwargs.get("feed_dict")
-        if given:
+    def _record_feed(self, frame: FrameType | None, start: int, end: int, args: Any, kwargs: Any) -> None:
+        feed = args[0] if args else kwargs.get("feed_dict")
+        if feed:
             name = self.recorder.name_at(frame, "feed", "Session.run", "feed of a session")
-            self.recorder.span(name, start, end, call_signatures.host_bytes(tuple(given.values())))
+            self.recorder.span(name, start, end, call_signatures.host_bytes(tuple(feed.values())))
 
 
 def watch_graph(graph: Any) -> None:

@@ -132,9 +132,9 @@ class AllocationRequests:
             for graph in function.partition_graphs:
                 for node in graph.node:
                     if len(found) < MAX_GRAPH_NODES:
-                        given = (i.partition(":")[0] for i in node.input if not i.startswith("^"))
-                        found.setdefault(node.name, set()).update(given)
-        file.write_text(json.dumps({op: sorted(given) for op, given in found.items()}), encoding="utf-8")
+                        inputs = (i.partition(":")[0] for i in node.input if not i.startswith("^"))
+                        found.setdefault(node.name, set()).update(inputs)
+        file.write_text(json.dumps({op: sorted(inputs) for op, inputs in found.items()}), encoding="utf-8")
 
     def _note(self) -> None:
         for call in self.recorder.at_exit:

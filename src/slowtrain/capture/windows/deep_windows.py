@@ -72,7 +72,7 @@ class DeepWindows:
             progress.stronger = self._repeat_windows
             recorder.at_exit.append(self._close)
             recorder.at_fork.append(self._abandon)
-            recorder.at_end.append(self._ended)
+            recorder.at_end.append(self._stop_all)
             recorder.every(0.5, self._arm_or_end)
             for module, name in USER_PROFILERS:
                 patch_on_import(recorder, module, partial(self._patch_profiler, name))
@@ -104,18 +104,18 @@ class DeepWindows:
         if self._sessions:
             if steps < self._since:  # training begins only now: no step so far was a training step
                 self._end_profile(0, at, again=True)
-            elif self._over(steps, at):
+            elif self._has_enough(steps, at):
                 # A device with a queue has not done the window's last steps yet. Without them there would be more
                 # steps than work. So the window waits for it. This is the only wait, and it is part of the window.
                 self.recorder.guard("device", self.settle)
                 self._end_profile(steps, now())
         elif self._tracer is not None:
-            if self._over(steps, at):
+            if self._has_enough(steps, at):
                 self._end_lines(steps, at)
         elif at >= self._next_ns if self._next_ns else steps > WARMUP_STEPS and at - self._first_ns > WARMUP_NS:
             self._begin(steps, at)
 
-    def _over(self, steps: int, at: int) -> bool:
+    def _has_enough(self, steps: int, at: int) -> bool:
         """Returns whether the window has enough steps, or enough time and a few steps.
 
         In a short run with long steps most steps stay undisturbed.
@@ -219,7 +219,7 @@ class DeepWindows:
 
         replace_function(module, name, start)
 
-    def _ended(self) -> None:
+    def _stop_all(self) -> None:
         """Stops all windows, because recording has ended before the script."""
         self.progress.boundary, self.progress.stronger, self._next_ns = None, None, NEVER_NS
         self._sessions.clear()

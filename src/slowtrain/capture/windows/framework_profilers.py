@@ -57,11 +57,11 @@ def begin_jax_profile(folder: Path, options: Mapping[str, int]) -> EndProfile | 
         return None
     # jaxlib's own class, which jax.profiler.start_trace uses; older versions have it in xla_client.
     native = getattr(module, "_profiler", None) or module.xla_client.profiler
-    made = native.ProfileOptions()
+    profile_options = native.ProfileOptions()
     for name, level in options.items():
-        if hasattr(made, name):
-            setattr(made, name, level)
-    session = native.ProfilerSession(made)
+        if hasattr(profile_options, name):
+            setattr(profile_options, name, level)
+    session = native.ProfilerSession(profile_options)
 
     def end() -> None:
         space = session.stop()
@@ -72,7 +72,7 @@ def begin_jax_profile(folder: Path, options: Mapping[str, int]) -> EndProfile | 
 
 def without_programs(space: bytes) -> bytes:
     """Removes the plane of XLA's programs from an XSpace. Planes are fields of the outermost message."""
-    kept, at = [], 0
+    parts, at = [], 0
     while at < len(space):
         begin, tag = at, space[at]
         length = shift = 0
@@ -87,8 +87,8 @@ def without_programs(space: bytes) -> bytes:
         if tag & 7 != 2:
             return space  # an unknown format
         if PROGRAMS_PLANE not in space[body : min(body + 64, at)]:
-            kept.append(space[begin:at])
-    return b"".join(kept)
+            parts.append(space[begin:at])
+    return b"".join(parts)
 
 
 def write_profile(folder: Path, space: bytes) -> None:

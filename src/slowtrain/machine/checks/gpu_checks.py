@@ -80,8 +80,8 @@ def _sharing_checks(facts: Facts, gpu: Facts) -> Iterator[Check]:
 def _process_check(facts: Facts, gpu: Facts, others: list[Facts]) -> Check:
     """Checks the compute processes that the driver lists, and memory in use that belongs to no listed process."""
     name, total = "processes", number_or_none(gpu.get("memory_total_bytes"))
-    held = _held_bytes(others)
-    if others and (held is None or total is None or held >= MIN_HELD_CARD_SHARE * total):
+    held_bytes = _held_bytes(others)
+    if others and (held_bytes is None or total is None or held_bytes >= MIN_HELD_CARD_SHARE * total):
         pids = ",".join(str(row.get("pid")) for row in others[:MAX_NAMED_PROCESSES])
         where = " on the host" if nested_fact(facts, "devices", "own_pid_namespace") else ""
         remedy = f"stop what is not needed (`ps -fp {pids}`{where})"
@@ -89,28 +89,31 @@ def _process_check(facts: Facts, gpu: Facts, others: list[Facts]) -> Check:
         if idle:
             free = f"`export CUDA_DEVICE_ORDER=PCI_BUS_ID CUDA_VISIBLE_DEVICES={idle[0]}`"
             remedy += f", or use an idle card: {free}"
-        numbers = {"processes": float(len(others)), "held_bytes": held or 0.0}
+        numbers = {"processes": float(len(others)), "held_bytes": held_bytes or 0.0}
         says = _describe_processes(others, "compute", total)
         return Check(BUSY_GPU, name, CheckState.WRONG, says, remedy, numbers, ("nvml", "host-numbers", "own-choice"))
     if others:
         return Check(BUSY_GPU, name, CheckState.NOTED, _describe_processes(others, "compute", total),
                      sources=("nvml", "host-numbers", "own-choice"))  # fmt: skip
-    used, kept = number_or_none(gpu.get("memory_used_bytes")) or 0.0, number_or_none(gpu.get("memory_reserved_bytes"))
+    used, reserved_bytes = (
+        number_or_none(gpu.get("memory_used_bytes")) or 0.0,
+        number_or_none(gpu.get("memory_reserved_bytes")),
+    )
     drawn = _held_bytes(object_rows(gpu.get("graphics_processes"))) or 0.0
     says = "the driver lists no other compute process on it"
-    if kept is None:
+    if reserved_bytes is None:
         says += f" ({format_bytes(used)} in use, including what the driver keeps for itself)" if used else ""
         return Check(BUSY_GPU, name, CheckState.FINE, says, sources=("nvml",))
-    held = max(used - kept, 0.0)
-    if total and held - drawn >= MIN_HELD_CARD_SHARE * total:
-        says += f", but {format_bytes(held)} of {format_bytes(total)} are in use by unknown processes"
+    held_bytes = max(used - reserved_bytes, 0.0)
+    if total and held_bytes - drawn >= MIN_HELD_CARD_SHARE * total:
+        says += f", but {format_bytes(held_bytes)} of {format_bytes(total)} are in use by unknown processes"
         return Check(BUSY_GPU, name, CheckState.NOTED, says, sources=("nvml", "own-choice"))
-    says += f" ({format_bytes(held)} in use, and " if held else " ("
+    says += f" ({format_bytes(held_bytes)} in use, and " if held_bytes else " ("
     return Check(
         BUSY_GPU,
         name,
         CheckState.FINE,
-        f"{says}{format_bytes(kept)} kept by the driver)",
+        f"{says}{format_bytes(reserved_bytes)} kept by the driver)",
         sources=("nvml", "own-choice"),
     )
 
@@ -123,12 +126,12 @@ def _held_bytes(processes: list[Facts]) -> float | None:
 
 def _describe_processes(processes: list[Facts], verb: str, total: float | None = None) -> str:
     """A clause: which processes use the GPU, and how much of its memory they hold."""
-    pids, held = ", ".join(str(row.get("pid")) for row in processes[:MAX_NAMED_PROCESSES]), _held_bytes(processes)
+    pids, held_bytes = ", ".join(str(row.get("pid")) for row in processes[:MAX_NAMED_PROCESSES]), _held_bytes(processes)
     one = len(processes) == 1
     says = f"1 other process (pid {pids}) {verb}s" if one else f"{len(processes)} other processes (pid {pids}) {verb}"
-    if held is None:
+    if held_bytes is None:
         return f"{says} on it, {'its' if one else 'their'} memory use is unknown"
-    return f"{says} on it and hold{'s' if one else ''} {format_bytes(held)}" + (
+    return f"{says} on it and hold{'s' if one else ''} {format_bytes(held_bytes)}" + (
         f" of {format_bytes(total)}" if total else ""
     )
 
@@ -280,9 +283,9 @@ def _fault_log_check(facts: Facts, gpu: Facts) -> Check:
     return Check(FAULTY_GPU, name, CheckState.FINE, "no XID in the kernel's log", sources=("xid",))
 
 
-def _short_pci_address(said: object) -> str | None:
+def _short_pci_address(address: object) -> str | None:
     """The last two parts of a PCI address. NVML writes 00000000:3B:00.0, the kernel 0000:3b:00."""
-    parts = str(said or "").lower().split(".")[0].split(":")
+    parts = str(address or "").lower().split(".")[0].split(":")
     return ":".join(parts[-2:]) if len(parts) >= 2 else None
 
 
@@ -300,15 +303,15 @@ def _link_check(facts: Facts, gpu: Facts) -> Check:
         says = f"PCIe {now[0]:g}.0 x{now[1]:g}, an unknown generation"
         return Check(SLOW_LINK, name, CheckState.UNCHECKED, says, missing=(Signal.LOAD,))
     reached = number_or_none((load or {}).get("bytes_per_second"))
-    said = f"; copies reach {format_number(reached / 1e9)} GB/s" if reached else ""
+    copy_rate = f"; copies reach {format_number(reached / 1e9)} GB/s" if reached else ""
     says = f"under load PCIe {now[0]:g}.0 x{now[1]:g}, {format_number(rate * now[1])} GB/s"
     numbers = {"link_gbps": rate * now[1], "possible_gbps": possible * most[1]}
     if rate * now[1] < possible * most[1]:
-        says += f", where {most[0]:g}.0 x{most[1]:g}, {format_number(possible * most[1])} GB/s, is possible{said}"
+        says += f", where {most[0]:g}.0 x{most[1]:g}, {format_number(possible * most[1])} GB/s, is possible{copy_rate}"
         remedy = "reseat the card, remove a riser, use a slot with 16 lanes of its own, set the slot's generation "
         remedy += "to automatic in the firmware; replace a rented machine"
         return Check(SLOW_LINK, name, CheckState.WRONG, says, remedy, numbers, ("pcie-rate", "nvml"))
-    says += f", the maximum here{said}"
+    says += f", the maximum here{copy_rate}"
     if reached and reached / 1e9 < MIN_LINK_RATE_SHARE * rate * now[1]:
         says += ", less than half of that"
         return Check(SLOW_LINK, name, CheckState.NOTED, says, None, numbers, ("pcie-rate", "own-choice"))

@@ -51,7 +51,7 @@ def check_host(facts: Facts) -> Iterator[Check]:
     yield from _disk_check(facts)
 
 
-def _unchecked(name: str, says: str) -> Check:
+def _unchecked_result(name: str, says: str) -> Check:
     return Check(TOPIC, name, CheckState.UNCHECKED, says, missing=(Signal.FACTS,))
 
 
@@ -61,15 +61,15 @@ def _core_check(facts: Facts) -> Check:
         nested_fact(facts, "cpu", "affinity_cores"),
     )
     if not board:
-        return _unchecked("cores", "the number of cores is unknown")
-    given = float(len(bound)) if isinstance(bound, list) and bound else board
-    numbers = {"cores": board, "cores_allowed": given}
-    if given == 1 and board > 1:
+        return _unchecked_result("cores", "the number of cores is unknown")
+    allowed = float(len(bound)) if isinstance(bound, list) and bound else board
+    numbers = {"cores": board, "cores_allowed": allowed}
+    if allowed == 1 and board > 1:
         says = f"this process is bound to one of {board:g} cores: nothing can run in parallel with the step"
         remedy = f"lift it: `taskset -c 0-{board - 1:g} COMMAND`, or ask the batch system for more (`--cpus-per-task`)"
         return Check(TOPIC, "cores", CheckState.WRONG, says, remedy, numbers)
-    if given < board:
-        return Check(TOPIC, "cores", CheckState.NOTED, f"bound to {given:g} of {board:g} cores", numbers=numbers)
+    if allowed < board:
+        return Check(TOPIC, "cores", CheckState.NOTED, f"bound to {allowed:g} of {board:g} cores", numbers=numbers)
     return Check(
         TOPIC,
         "cores",
@@ -107,7 +107,7 @@ def _quota_check(facts: Facts) -> Iterator[Check]:
     )
     if nested_fact(facts, "cgroup", "version") is None:
         if nested_fact(facts, "platform", "system") == "Linux":
-            yield _unchecked("quota", "the system has no control groups to read a quota from")
+            yield _unchecked_result("quota", "the system has no control groups to read a quota from")
         return
     if quota is None or (board and quota >= board):
         yield Check(TOPIC, "quota", CheckState.FINE, "no quota of processor time")
@@ -130,7 +130,7 @@ def _quota_check(facts: Facts) -> Iterator[Check]:
         says += ", and TensorFlow creates threads for every core"
         yield Check(TOPIC, "quota", CheckState.WRONG, says, remedy, numbers, ("tensorflow-threads", "own-choice"))
     elif stopped is None or (stopped and not periods):
-        yield _unchecked("quota", f"{says}; how often it stopped the container is unknown")
+        yield _unchecked_result("quota", f"{says}; how often it stopped the container is unknown")
     else:
         says += "" if stopped else ", not reached so far"
         yield Check(TOPIC, "quota", CheckState.NOTED, says, None, numbers, ("tensorflow-threads", "own-choice"))
@@ -147,19 +147,19 @@ def _quota_remedy(facts: Facts, board: float | None) -> str:
 def _thread_check(facts: Facts) -> Iterator[Check]:
     """Thread settings that leave cores idle, or that start more threads than the cores can run."""
     usable = number_or_none(nested_fact(facts, "cpu", "usable_cores"))
-    said = {name: nested_fact(facts, "environment", name) for name in THREAD_VARIABLES}
+    settings = {name: nested_fact(facts, "environment", name) for name in THREAD_VARIABLES}
     pools = nested_fact(framework_builds(facts).get("tensorflow") or {}, "threads", "intra_op")
-    if pools == 1 and not said["TF_NUM_INTRAOP_THREADS"]:
-        said["intra_op_parallelism_threads"] = "1"
-    one = [name for name, value in said.items() if str(value or "").strip() == "1"]
+    if pools == 1 and not settings["TF_NUM_INTRAOP_THREADS"]:
+        settings["intra_op_parallelism_threads"] = "1"
+    one = [name for name, value in settings.items() if str(value or "").strip() == "1"]
     many = [
         f"{name}={n}"
         for name in COMPUTING_THREAD_VARIABLES
-        if (n := _parse_count(said[name])) > MAX_THREADS_PER_CORE * max(usable or n, 1.0)
+        if (n := _parse_count(settings[name])) > MAX_THREADS_PER_CORE * max(usable or n, 1.0)
     ]
-    told = ", ".join(f"{name}={value}" for name, value in said.items() if value)
+    setting_list = ", ".join(f"{name}={value}" for name, value in settings.items() if value)
     if usable is None:
-        yield _unchecked("threads", "the cores that may be used are unknown")
+        yield _unchecked_result("threads", "the cores that may be used are unknown")
     elif one and usable >= 2:
         says = (
             f"{', '.join(one)} = 1 on {format_count(usable, 'core')}: what this setting controls computes with one "
@@ -171,8 +171,10 @@ def _thread_check(facts: Facts) -> Iterator[Check]:
         fit = " ".join(f"{one.partition('=')[0]}={max(int(usable), 1)}" for one in many)
         yield Check(TOPIC, "threads", CheckState.WRONG, says, f"`export {fit}`", {"cores_allowed": usable},
                     ("oversubscription", "own-choice"))  # fmt: skip
-    elif told:
-        yield Check(TOPIC, "threads", CheckState.NOTED, f"thread settings: {told}, on {format_count(usable, 'core')}")
+    elif setting_list:
+        yield Check(
+            TOPIC, "threads", CheckState.NOTED, f"thread settings: {setting_list}, on {format_count(usable, 'core')}"
+        )
     else:
         yield Check(TOPIC, "threads", CheckState.FINE, "no setting limits the thread pools")
 
@@ -196,7 +198,7 @@ def _memory_check(facts: Facts) -> Check:
         number_or_none(nested_fact(facts, "memory", "swap_free_bytes")),
     )
     if not usable or free is None:
-        return _unchecked("memory", "the memory is unknown")
+        return _unchecked_result("memory", "the memory is unknown")
     if limit is not None and used is not None:
         free = min(free, max(limit - used, 0.0))  # the container's page cache counts as used, but can be reclaimed
     where = "the container's limit" if limit is not None and limit <= usable else "this computer"
@@ -223,7 +225,7 @@ def _shared_memory_check(facts: Facts) -> Iterator[Check]:
     size = number_or_none(nested_fact(facts, "memory", "shm_total_bytes"))
     if size is None:
         if nested_fact(facts, "platform", "system") == "Linux":
-            yield _unchecked("shared memory", f"{SHARED_MEMORY_FOLDER} is missing or unknown")
+            yield _unchecked_result("shared memory", f"{SHARED_MEMORY_FOLDER} is missing or unknown")
         return
     uses = [
         w
@@ -257,16 +259,16 @@ def _numa_checks(facts: Facts) -> Iterator[Check]:
     """Whether this process may run on the GPU's NUMA node, on boards with several nodes."""
     nodes, bound = nested_fact(facts, "numa_nodes"), nested_fact(facts, "cpu", "affinity_cores")
     if not (isinstance(nodes, list) and nodes) and driver_gpus(facts):
-        yield _unchecked("NUMA", "this machine's memory nodes are unknown")
+        yield _unchecked_result("NUMA", "this machine's memory nodes are unknown")
     if not isinstance(nodes, list) or len(nodes) < 2:
         return
-    beside = {
+    node_by_address = {
         str(p.get("address", "")).lower(): p.get("numa_node")
         for p in object_rows(nested_fact(facts, "devices", "pci_gpus"))
     }
     for gpu in driver_gpus(facts):
         address = str(gpu.get("pci_address") or "").lower()
-        node = beside.get(address[-12:]) if address else None
+        node = node_by_address.get(address[-12:]) if address else None
         if not isinstance(node, int) or not 0 <= node < len(nodes) or not isinstance(nodes[node], list):
             says = "its memory node is unknown"
             yield Check(TOPIC, "NUMA", CheckState.UNCHECKED, says, missing=(Signal.CARD,), where=gpu_label(gpu))
@@ -283,8 +285,12 @@ def _numa_checks(facts: Facts) -> Iterator[Check]:
 
 def _describe_distance(facts: Facts, node: int) -> str:
     """The kernel's distance between this node and the others, and within the node."""
-    said = nested_fact(facts, "numa_distances")
-    row = said[node] if isinstance(said, list) and len(said) > node and isinstance(said[node], list) else []
+    distances = nested_fact(facts, "numa_distances")
+    row = (
+        distances[node]
+        if isinstance(distances, list) and len(distances) > node and isinstance(distances[node], list)
+        else []
+    )
     if len(row) <= node or len(row) < 2:  # the kernel has no distance table
         return ""
     away = sorted({number_or_none(d) or 0.0 for other, d in enumerate(row) if other != node})
@@ -297,7 +303,7 @@ def _disk_check(facts: Facts) -> Iterator[Check]:
     data = nested_fact(facts, "data")
     if data is None:
         says = "its read speed is not measured; give the folder with --data"
-        yield _unchecked("data folder", says)
+        yield _unchecked_result("data folder", says)
         return
     kind, rate = nested_fact(data, "kind"), number_or_none(nested_fact(data, "bytes_per_second"))
     virtual = nested_fact(facts, "cpu", "virtual") is True and kind in ("rotational", "solid-state")
@@ -315,7 +321,9 @@ def _disk_check(facts: Facts) -> Iterator[Check]:
                     sources=("wsl-files",))  # fmt: skip
         return
     if not rate:
-        yield _unchecked("data folder", f"on {what} ({nested_fact(data, 'filesystem')}); no file in it could be read")
+        yield _unchecked_result(
+            "data folder", f"on {what} ({nested_fact(data, 'filesystem')}); no file in it could be read"
+        )
         return
     count, seconds = (
         number_or_none(nested_fact(data, "read_files")) or 0.0,
@@ -330,7 +338,7 @@ def _disk_check(facts: Facts) -> Iterator[Check]:
     says += f" ({format_bytes(size)} of {format_count(count, 'file')}, one reader)"
     numbers = {"bytes_per_second": rate, "files_per_second": count / seconds if seconds else 0.0}
     if kind != "memory" and (share is None or share < MIN_STORAGE_READ_SHARE):
-        yield _unchecked("data folder", f"{says}, partly from the page cache: the disk itself may be slower")
+        yield _unchecked_result("data folder", f"{says}, partly from the page cache: the disk itself may be slower")
         return
     says += "; `slowtrain run` shows whether that is enough"
     yield Check(TOPIC, "data folder", CheckState.NOTED, says, None, numbers, ("own-choice",))

@@ -49,31 +49,31 @@ def _worker_check(facts: Facts) -> Iterator[Check]:
 
 
 def _build_checks(facts: Facts) -> Iterator[Check]:
-    made = {name: build for name, build in framework_builds(facts).items() if build.get("cuda_build")}
-    if not made or not driver_gpus(facts):
-        yield from _checks_without_build(facts, bool(made))
+    cuda_builds = {name: build for name, build in framework_builds(facts).items() if build.get("cuda_build")}
+    if not cuda_builds or not driver_gpus(facts):
+        yield from _checks_without_build(facts, bool(cuda_builds))
         return
-    for name, build in made.items():
+    for name, build in cuda_builds.items():
         yield _driver_check(facts, name, build)
         yield from _cudnn_check(name, build)
         yield from _plugin_check(name, build)
         for gpu in driver_gpus(facts):
             for check in _code_checks(facts, name, build, gpu):
                 yield replace(check, where=gpu_label(gpu))
-    yield from _duplicate_checks(made)
+    yield from _duplicate_checks(cuda_builds)
 
 
-def _checks_without_build(facts: Facts, made: bool) -> Iterator[Check]:
+def _checks_without_build(facts: Facts, has_cuda_build: bool) -> Iterator[Check]:
     """There is no CUDA build, or the driver shows no GPU."""
     for topic in (TOPIC, PTX_CAUSE):
         if has_nvidia_gpu(facts) is False:
             yield Check(topic, "match", CheckState.FINE, "no NVIDIA GPU here, so nothing has to match")
-        elif framework_builds(facts) and not made:
+        elif framework_builds(facts) and not has_cuda_build:
             says = "no installed framework was built with CUDA"
             yield Check(topic, "match", CheckState.UNCHECKED, says, missing=(Signal.BUILD,))
         else:
-            missing = (Signal.CARD,) if made else (Signal.BUILD,)
-            says = "the driver shows no card" if made else "no framework was asked for its build"
+            missing = (Signal.CARD,) if has_cuda_build else (Signal.BUILD,)
+            says = "the driver shows no card" if has_cuda_build else "no framework was asked for its build"
             yield Check(topic, "match", CheckState.UNCHECKED, says, missing=missing)
 
 
@@ -98,31 +98,31 @@ def _cudnn_check(build_name: str, build: Facts) -> Iterator[Check]:
     name, who = f"{build_name} cuDNN", build_label(build_name, build)
     if built is None and has is None:
         return
-    shown, made = ".".join(map(str, has or ())), ".".join(map(str, built or ()))
+    shown, required = ".".join(map(str, has or ())), ".".join(map(str, built or ()))
     place = f" ({file})" if file else ""
     # The major version alone is enough if the build reports no more than that.
     if built is None or has is None or (has[0] == built[0] and len(has) == 1 < len(built)):
-        says = f"loads cuDNN {shown}{place}" if has else f"built with cuDNN {made}"
+        says = f"loads cuDNN {shown}{place}" if has else f"built with cuDNN {required}"
         lacks = "the version of its build" if built is None else "the version that it loads"
         says += f"; {lacks if has is None or built is None else 'its minor version'} is unknown"
         yield Check(TOPIC, name, CheckState.UNCHECKED, says, missing=(Signal.BUILD,))
         return
     if has[0] != built[0] or (len(built) > 1 and has[1] < built[1]):
         least, cuda = ".".join(map(str, built[:2])), major_version(build.get("cuda_version"))
-        says = f"{who} was built with cuDNN {made} and loads {shown}{place}"
+        says = f"{who} was built with cuDNN {required} and loads {shown}{place}"
         wheel = f"{LIBRARY_WHEELS['libcudnn']}-cu{cuda}" if cuda else LIBRARY_WHEELS["libcudnn"]
         remedy = f"`pip install -U '{wheel}>={least},<{built[0] + 1}'`"
         remedy += f", and remove {file} from LD_LIBRARY_PATH" if file and "site-packages" not in file else ""
         yield Check(TOPIC, name, CheckState.WRONG, says, remedy, sources=("cudnn-minor",))
         return
-    says = f"{who} loads cuDNN {shown}, built with {made}"
+    says = f"{who} loads cuDNN {shown}, built with {required}"
     yield Check(TOPIC, name, CheckState.FINE, says, sources=("cudnn-minor",))
 
 
 def _plugin_check(name: str, build: Facts) -> Iterator[Check]:
     """Compares JAX's own packages: jaxlib and the CUDA plugin."""
-    said = build.get("plugins")
-    plugins = [str(plugin) for plugin in said if "cuda" in str(plugin)] if isinstance(said, Mapping) else []
+    listed = build.get("plugins")
+    plugins = [str(plugin) for plugin in listed if "cuda" in str(plugin)] if isinstance(listed, Mapping) else []
     if not plugins or not build.get("jaxlib_version"):
         return
     other = describe_plugin_mismatch(build)
@@ -144,8 +144,8 @@ def _find_loaded_cudnn(build: Facts) -> tuple[tuple[int, ...] | None, str]:
     found = [row for row in object_rows(build.get("loaded")) if _file_name(row.get("file")).startswith("libcudnn.so")]
     row: Facts = found[0] if len(found) == 1 else {}
     file = str(row.get("file") or "")
-    said = parse_version(build.get("cudnn_loaded")) or parse_version(row.get("version"))
-    return said or parse_version(_file_name(file).removeprefix("libcudnn.so.")), file
+    version = parse_version(build.get("cudnn_loaded")) or parse_version(row.get("version"))
+    return version or parse_version(_file_name(file).removeprefix("libcudnn.so.")), file
 
 
 def _file_name(file: object) -> str:
@@ -201,12 +201,12 @@ def _ptx_check(facts: Facts, name: str, build: Facts, gpu: Facts, listed: str) -
     return Check(PTX_CAUSE, f"{name} code", CheckState.WRONG, says, remedy, sources=tuple(sources))
 
 
-def _duplicate_checks(made: Mapping[str, Facts]) -> Iterator[Check]:
+def _duplicate_checks(builds: Mapping[str, Facts]) -> Iterator[Check]:
     """Two files of one library in one process: which one a call reaches is undefined.
 
     Files that are on the disk but not loaded do not matter: each framework loads from its own folder.
     """
-    for name, build in made.items():
+    for name, build in builds.items():
         files: dict[str, list[str]] = {}
         for row in object_rows(build.get("loaded")):
             stem = re.split(r"-[0-9a-f]{8}\.so|\.so", _file_name(row.get("file")))[0]
@@ -219,9 +219,9 @@ def _duplicate_checks(made: Mapping[str, Facts]) -> Iterator[Check]:
             yield Check(TOPIC, f"{name} duplicates", CheckState.NOTED, says)
 
 
-def parse_capability(said: Any) -> tuple[int, int] | None:
+def parse_capability(text: Any) -> tuple[int, int] | None:
     """(8, 6) of "8.6"."""
-    found = re.fullmatch(r"(\d+)\.(\d+)", str(said or ""))
+    found = re.fullmatch(r"(\d+)\.(\d+)", str(text or ""))
     return (int(found[1]), int(found[2])) if found else None
 
 
@@ -232,8 +232,8 @@ def code_kind(name: str, build: Facts, gpu: Facts) -> str | None:
         return None
     binary: list[tuple[int, int, str]] = []
     virtual: list[tuple[int, int]] = []
-    for said in lists:
-        found = re.fullmatch(r"(sm_|compute_)?(\d+)\.?(\d)([af]?)", str(said))
+    for architecture in lists:
+        found = re.fullmatch(r"(sm_|compute_)?(\d+)\.?(\d)([af]?)", str(architecture))
         if found is None:
             return None  # a list that cannot be read completely proves nothing
         one = (int(found[2]), int(found[3]))
@@ -287,8 +287,8 @@ def describe_plugin_mismatch(build: Facts) -> str | None:
     has, plugins = parse_version(build.get("jaxlib_version")), build.get("plugins")
     if has is None or not isinstance(plugins, Mapping):
         return None
-    for name, said in plugins.items():
-        made = parse_version(said) if "cuda" in str(name) else None
-        if made is not None and made != has:
-            return f"{name} {said} cannot be used with jaxlib {build.get('jaxlib_version')}"
+    for name, text in plugins.items():
+        version = parse_version(text) if "cuda" in str(name) else None
+        if version is not None and version != has:
+            return f"{name} {text} cannot be used with jaxlib {build.get('jaxlib_version')}"
     return None

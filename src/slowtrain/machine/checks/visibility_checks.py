@@ -101,20 +101,22 @@ def _hidden_gpu_reason(facts: Facts) -> Reason:
     """Why the driver shows no GPU although there is one: finding, remedy, sources."""
     pci = object_rows(nested_fact(facts, "devices", "pci_gpus"))
     files = object_rows(nested_fact(facts, "devices", "files"))
-    loaded, said = (
+    loaded, message = (
         nested_fact(facts, "devices", "kernel_driver"),
         nested_fact(facts, "gpu", "unmeasured") or "NVML gave no answer",
     )
     where = f"NVIDIA GPU at PCI {pci[0].get('address')}" if pci else "an NVIDIA GPU"
     inside = container_kind(facts)
     if nested_fact(facts, "devices", "wsl"):
-        says = f"the GPU is present (/dev/dxg), but the driver's library does not load ({said})"
+        says = f"the GPU is present (/dev/dxg), but the driver's library does not load ({message})"
         return says, "update the driver in Windows, then `wsl --update`; install no Linux driver in WSL", ("wsl",)
     give, source = CONTAINER_GPU_REMEDIES.get(inside or "", CONTAINER_GPU_REMEDIES["docker"])
     if not files and inside:
         return f"{where}, but this container has no /dev/nvidia*", give, (source,)
-    if inside and "unknown error" in str(said).lower():
-        says = f"{where}, and NVML reports {said!r}, as in a container that lost its GPUs: this happens when systemd "
+    if inside and "unknown error" in str(message).lower():
+        says = (
+            f"{where}, and NVML reports {message!r}, as in a container that lost its GPUs: this happens when systemd "
+        )
         says += "on the host reloads its units"
         remedy = "stop this container and start it again; release 1.18 or newer of the NVIDIA Container Toolkit on the "
         return says, f"{remedy}host keeps them", ("container-lost",)
@@ -129,10 +131,10 @@ def _hidden_gpu_reason(facts: Facts) -> Reason:
         )
     if not loaded:
         return f"{where}, but NVIDIA's kernel driver is not loaded", _driver_install_remedy(facts), ()
-    if "mismatch" in str(said).lower():
-        says = f"the loaded kernel driver is {loaded}, and its libraries have another version ({said})"
+    if "mismatch" in str(message).lower():
+        says = f"the loaded kernel driver is {loaded}, and its libraries have another version ({message})"
         return says, "reboot: the driver was updated while the old one was loaded", ()
-    return f"{where}, driver {loaded} is loaded, but does not answer: {said}", "run `nvidia-smi` for details", ()
+    return f"{where}, driver {loaded} is loaded, but does not answer: {message}", "run `nvidia-smi` for details", ()
 
 
 def _blocked_files_reason(where: str, files: list[Facts], give: str | None) -> Reason:

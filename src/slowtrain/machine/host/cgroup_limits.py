@@ -70,8 +70,8 @@ def charged_bytes(folder: Path) -> int | None:
 def inactive_cache_bytes(folder: Path) -> int:
     """The part of it that is inactive file cache, which the kernel drops first; 0 if it is not counted."""
     counted = dict(line.split(" ", 1) for line in read_text(folder / "memory.stat").splitlines() if " " in line)
-    said = counted.get("total_inactive_file") or counted.get("inactive_file") or ""
-    return int(said) if said.isdigit() else 0
+    text = counted.get("total_inactive_file") or counted.get("inactive_file") or ""
+    return int(text) if text.isdigit() else 0
 
 
 def read_text(path: Path) -> str:

@@ -24,7 +24,7 @@ MAX_LIBRARY_TEST_S = 30.0
 # Runs in a child process, so that side effects of loading a library stay there.
 LOAD_SCRIPT = """
 import ctypes, json, os, sys
-said = []
+libraries = []
 for name, files in json.loads(sys.argv[1]):
     row = {"name": name, "loaded": None, "error": None, "found": files}
     for which in (name, *files):
@@ -40,8 +40,8 @@ for name, files in json.loads(sys.argv[1]):
             row["loaded"] = next((m for m in maps if os.path.basename(m).startswith(stem)), name)
         row["error"] = None
         break
-    said.append(row)
-print(json.dumps(said))
+    libraries.append(row)
+print(json.dumps(libraries))
 """
 
 
@@ -84,12 +84,12 @@ def find_libraries(
             [sys.executable, "-I", "-c", LOAD_SCRIPT, json.dumps(rows)],
             capture_output=True, text=True, timeout=MAX_LIBRARY_TEST_S, check=False, env=dict(environ),
         )  # fmt: skip
-        said = json.loads(done.stdout)
+        libraries = json.loads(done.stdout)
     except (OSError, ValueError, subprocess.TimeoutExpired):
         return None
-    if not isinstance(said, list):
+    if not isinstance(libraries, list):
         return None
-    return [{**row, "version": wheel_version(str(row.get("loaded") or ""))} for row in said]
+    return [{**row, "version": wheel_version(str(row.get("loaded") or ""))} for row in libraries]
 
 
 def _library_folders(environ: Mapping[str, str], root: Path, packages: Iterable[str]) -> Iterable[Path]:

@@ -110,8 +110,8 @@ def count_workers(environ: Mapping[str, Any]) -> int | None:
 
 def keras_backend(environ: Mapping[str, str]) -> str:
     """The backend of Keras 3: the variable, else Keras' own file, else TensorFlow (the only backend of Keras 2)."""
-    if said := environ.get("KERAS_BACKEND"):
-        return said
+    if name := environ.get("KERAS_BACKEND"):
+        return name
     home = environ.get("KERAS_HOME") or str(Path(environ.get("HOME", "~")) / ".keras")
     try:
         found = json.loads((Path(home) / "keras.json").read_text(encoding="utf-8"))

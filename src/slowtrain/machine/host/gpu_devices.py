@@ -42,8 +42,8 @@ def read_gpu_devices(root: Path = Path("/")) -> dict[str, Any]:
 
 def _kernel_driver_version(root: Path) -> str | None:
     """Version of NVIDIA's loaded kernel module; a container shows the host's."""
-    said = read_text(root / "proc/driver/nvidia/version")
-    found = re.search(r"Kernel Module[^0-9]*?(?:for \S+ +)?(\d+\.\d+(?:\.\d+)?)", said)
+    text = read_text(root / "proc/driver/nvidia/version")
+    found = re.search(r"Kernel Module[^0-9]*?(?:for \S+ +)?(\d+\.\d+(?:\.\d+)?)", text)
     return found[1] if found else None
 
 

@@ -70,8 +70,8 @@ def _platform_facts(root: Path, environ: Mapping[str, str]) -> dict[str, Any]:
 
 def _read_distribution(root: Path) -> dict[str, str | None] | None:
     """The distribution in os-release(5); in a container that of the image, not of the host."""
-    said = dict(line.split("=", 1) for line in read_text(root / "etc/os-release").splitlines() if "=" in line)
-    found = {key.strip(): value.strip().strip("\"'") for key, value in said.items()}
+    fields = dict(line.split("=", 1) for line in read_text(root / "etc/os-release").splitlines() if "=" in line)
+    found = {key.strip(): value.strip().strip("\"'") for key, value in fields.items()}
     name = f"{found.get('NAME', '')} {found.get('VERSION_ID', '')}".strip()
     return {"id": found.get("ID"), "name": name or None} if found else None
 
@@ -85,7 +85,7 @@ def _container_kind(root: Path, environ: Mapping[str, str]) -> str | None:
         "docker": (root / ".dockerenv").exists() or "docker" in group,
         "podman": (root / "run/.containerenv").exists() or "libpod" in group,
     }
-    return next((kind for kind, told in tells.items() if told), None)
+    return next((kind for kind, is_present in tells.items() if is_present), None)
 
 
 def _python_facts() -> dict[str, Any]:
@@ -166,8 +166,8 @@ def _quota_periods(folder: Path | None) -> float | None:
 
 
 def _memory_facts(root: Path, limits: cgroup_limits.Limits) -> dict[str, int | None]:
-    said = _parse_fields(read_text(root / "proc/meminfo"))
-    total, available = _kilobyte_field(said, "MemTotal"), _kilobyte_field(said, "MemAvailable")
+    fields = _parse_fields(read_text(root / "proc/meminfo"))
+    total, available = _kilobyte_field(fields, "MemTotal"), _kilobyte_field(fields, "MemAvailable")
     if total is None:
         total, available = _memory_from_psutil()
     shm_total, shm_free = _filesystem_space(root / "dev/shm")
@@ -175,8 +175,8 @@ def _memory_facts(root: Path, limits: cgroup_limits.Limits) -> dict[str, int | N
         "total_bytes": total,
         "available_bytes": available,
         "usable_bytes": min((m for m in (total, limits.memory_limit_bytes) if m is not None), default=None),
-        "swap_total_bytes": _kilobyte_field(said, "SwapTotal"),
-        "swap_free_bytes": _kilobyte_field(said, "SwapFree"),
+        "swap_total_bytes": _kilobyte_field(fields, "SwapTotal"),
+        "swap_free_bytes": _kilobyte_field(fields, "SwapFree"),
         "shm_total_bytes": shm_total,
         "shm_free_bytes": shm_free,
     }
@@ -195,8 +195,8 @@ def free_bytes(root: Path = Path("/")) -> int | None:
     return min((m for m in found if m is not None), default=None)
 
 
-def _kilobyte_field(said: Mapping[str, str], name: str) -> int | None:
-    value, _, _ = said.get(name, "").partition(" ")
+def _kilobyte_field(fields: Mapping[str, str], name: str) -> int | None:
+    value, _, _ = fields.get(name, "").partition(" ")
     return int(value) * 1024 if value.isdigit() else None
 
 
@@ -272,5 +272,5 @@ def _open_files(process: Path, name: str) -> Iterator[Path]:
 
 def _is_open_for_writing(about: Path) -> bool:
     """Reads ``flags: 02100002``, an octal number, as in proc(5)."""
-    said = dict(line.split(":", 1) for line in about.read_text("ascii").splitlines() if ":" in line)
-    return int(said.get("flags", "0"), 8) & (os.O_WRONLY | os.O_RDWR) != 0
+    fields = dict(line.split(":", 1) for line in about.read_text("ascii").splitlines() if ":" in line)
+    return int(fields.get("flags", "0"), 8) & (os.O_WRONLY | os.O_RDWR) != 0

@@ -31,11 +31,11 @@ class Clock:
         self._all: int | None = None
         first = len(files)
         try:
-            self._stat = self._opened(root / "proc/self/task" / str(os.getpid()) / "stat")
+            self._stat = self._open_file(root / "proc/self/task" / str(os.getpid()) / "stat")
             try:
                 self._of(self._core())
             except OSError:
-                self._all = self._listed()
+                self._all = self._open_core_list()
         except (OSError, ValueError, IndexError):
             while len(files) > first:
                 os.close(files.pop())
@@ -46,29 +46,29 @@ class Clock:
         if self._all is None:
             return int(os.pread(self._of(core), 64, 0)) / 1e3
         for part in os.pread(self._all, 1 << 16, 0).decode().split("\n\n"):
-            said = dict(line.replace("\t", "").split(":", 1) for line in part.splitlines() if ":" in line)
-            if said.get("processor", "").strip() == str(core):
-                return float(said["cpu MHz"])
+            fields = dict(line.replace("\t", "").split(":", 1) for line in part.splitlines() if ":" in line)
+            if fields.get("processor", "").strip() == str(core):
+                return float(fields["cpu MHz"])
         raise LookupError(f"core {core} is not listed")
 
     def _core(self) -> int:
         """The field ``processor`` of proc(5). A thread's name, in parentheses, may contain any characters."""
-        said = os.pread(self._stat, 512, 0)
-        return int(said[said.rindex(b")") :].split()[37])
+        text = os.pread(self._stat, 512, 0)
+        return int(text[text.rindex(b")") :].split()[37])
 
     def _of(self, core: int) -> int:
         if core not in self._cores:
-            self._cores[core] = self._opened(self._root / CPU_FOLDER / f"cpu{core}" / "cpufreq/scaling_cur_freq")
+            self._cores[core] = self._open_file(self._root / CPU_FOLDER / f"cpu{core}" / "cpufreq/scaling_cur_freq")
         return self._cores[core]
 
-    def _listed(self) -> int:
-        file = self._opened(self._root / "proc/cpuinfo")
+    def _open_core_list(self) -> int:
+        file = self._open_file(self._root / "proc/cpuinfo")
         text = os.pread(file, 1 << 16, 0).decode(errors="replace")
         if CLOCK_COUNTER_FLAG not in text or text.count("cpu MHz") not in range(1, MAX_CPUINFO_CORES + 1):
             raise FileNotFoundError("the clock is not measured")
         return file
 
-    def _opened(self, path: Path) -> int:
+    def _open_file(self, path: Path) -> int:
         file = os.open(path, _FLAGS)
         self._files.append(file)
         return file

@@ -121,7 +121,7 @@ class Sampler:
         self._files.append(file)
         room = 1 << 14
 
-        def read(found: dict[str, Value]) -> None:
+        def read_file(found: dict[str, Value]) -> None:
             nonlocal room
             data = os.pread(file, room, 0)
             while len(data) == room:  # /proc/stat is long on machines with many cores
@@ -129,7 +129,7 @@ class Sampler:
                 data = os.pread(file, room, 0)
             parse(found, data)
 
-        return read
+        return read_file
 
     def _stat(self, found: dict[str, Value], data: bytes) -> None:
         head = data[: data.find(b"\nintr")].split(b"\n")
@@ -171,12 +171,12 @@ class Sampler:
         if counted is None:
             return None
 
-        def read(found: dict[str, Value]) -> None:
-            told = counted()
-            if told is not None:
-                found["heap_used_bytes"], found["heap_free_bytes"] = told
+        def read_heap(found: dict[str, Value]) -> None:
+            used_and_free = counted()
+            if used_and_free is not None:
+                found["heap_used_bytes"], found["heap_free_bytes"] = used_and_free
 
-        return read
+        return read_heap
 
     def _clock(self, root: Path) -> Reader | None:
         try:
@@ -184,10 +184,10 @@ class Sampler:
         except (OSError, ValueError, IndexError):
             return None
 
-        def read(found: dict[str, Value]) -> None:
+        def read_clock(found: dict[str, Value]) -> None:
             found["cpu_mhz"] = clock()
 
-        return read
+        return read_clock
 
     def _throttling_reader(self, limits: cgroup_limits.Limits) -> Reader | None:
         """Throttling, read only if there is a quota."""
@@ -243,7 +243,7 @@ class _ThreadTimes:
         self.tasks, self._files = tasks, files
         self._known: set[str] = set()
         self._executors: dict[int, int] = {}  # file -> ticks at its last reading; an ended thread keeps its value
-        self._main = self._opened(str(os.getpid()))
+        self._main = self._open_stat(str(os.getpid()))
         self._ticks = os.sysconf("SC_CLK_TCK")
         self._due = 0.0
 
@@ -261,23 +261,23 @@ class _ThreadTimes:
         for thread in set(os.listdir(self.tasks)) - self._known:
             self._known.add(thread)
             with contextlib.suppress(OSError):
-                file = self._opened(thread)
-                said = os.pread(file, 512, 0)
-                if said[said.index(b"(") + 1 :].startswith(EXECUTOR_THREAD_PREFIX):
+                file = self._open_stat(thread)
+                text = os.pread(file, 512, 0)
+                if text[text.index(b"(") + 1 :].startswith(EXECUTOR_THREAD_PREFIX):
                     self._executors[file] = 0
                 elif file != self._main:
                     self._files.remove(file)
                     os.close(file)
 
-    def _opened(self, thread: str) -> int:
+    def _open_stat(self, thread: str) -> int:
         file = os.open(self.tasks / thread / "stat", os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
         self._files.append(file)
         return file
 
 
-def _processor_ticks(said: bytes) -> int:
+def _processor_ticks(text: bytes) -> int:
     """The fields utime and stime of proc(5). A thread's name, in parentheses, may contain any characters."""
-    return sum(int(n) for n in said[said.rindex(b")") :].split()[12:14])
+    return sum(int(n) for n in text[text.rindex(b")") :].split()[12:14])
 
 
 def _busy_share(spent: list[int]) -> float:
@@ -288,10 +288,10 @@ def _busy_share(spent: list[int]) -> float:
 
 
 def _parse_io(found: dict[str, Value], data: bytes) -> None:
-    said = dict(line.split(b": ") for line in data.splitlines())
-    found["read_bytes"] = float(said[b"read_bytes"])
-    found["write_bytes"] = float(said[b"write_bytes"])
-    found["read_call_bytes"] = float(said[b"rchar"])
+    fields = dict(line.split(b": ") for line in data.splitlines())
+    found["read_bytes"] = float(fields[b"read_bytes"])
+    found["write_bytes"] = float(fields[b"write_bytes"])
+    found["read_call_bytes"] = float(fields[b"rchar"])
 
 
 def _parse_meminfo(found: dict[str, Value], data: bytes) -> None:
@@ -336,12 +336,12 @@ class HeapReader:
         begun = self._clock()
         if begun < self._due:
             return None
-        told = self._count()
+        counts = self._count()
         self._due = begun + (self._clock() - begun) / MAX_COUNTING_SHARE
-        if not told.uordblks:
+        if not counts.uordblks:
             return None
         # The end of the heap is returned to the system.
-        return float(told.uordblks), float(max(told.fordblks - told.keepcost, 0))
+        return float(counts.uordblks), float(max(counts.fordblks - counts.keepcost, 0))
 
 
 def open_heap_reader() -> HeapReader | None:

@@ -74,13 +74,13 @@ def local_gpu_memory(devices: Sequence[Mapping[str, Any]]) -> tuple[str, int, st
     )
     if not name or total is None or used is None or not capability:
         return None
-    kept = RESERVED_MIB_BY_CAPABILITY[
+    reserved_mib = RESERVED_MIB_BY_CAPABILITY[
         min(
             max(int(str(capability).partition(".")[0]), min(RESERVED_MIB_BY_CAPABILITY)),
             max(RESERVED_MIB_BY_CAPABILITY),
         )
     ]
-    free = total - used - (kept << 20)
+    free = total - used - (reserved_mib << 20)
     card = next((c for c in CARD_TABLE if c.seen == name), None)
     if card is not None and card.usable_mib << 20 <= free:
         return name, card.usable_mib << 20, source_sentence(card)

@@ -31,9 +31,9 @@ def number_or_none(value: Any) -> float | None:
     return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else None
 
 
-def parse_version(said: Any) -> tuple[int, ...] | None:
+def parse_version(text: Any) -> tuple[int, ...] | None:
     """(550, 54, 15) of "550.54.15"; None if the text does not begin with a number."""
-    found = re.match(r"\d+(?:\.\d+)*", str(said or ""))
+    found = re.match(r"\d+(?:\.\d+)*", str(text or ""))
     return tuple(map(int, found[0].split("."))) if found else None
 
 

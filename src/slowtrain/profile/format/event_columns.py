@@ -56,17 +56,17 @@ def decode_events(file: ProtoFile, stretch: MessageRun, first_row: int, wanted: 
     rest = np.flatnonzero(more)
     for found in field_rounds(file, window, rest_at[rest], stop[rest], until):
         for column, tag in zip(columns, _COLUMNS, strict=True):
-            if (these := found.only(tag)) is not None:
+            if (these := found.with_tag(tag)) is not None:
                 column[rest[these.rows]] = these.value.view(np.int64)
                 if tag == OFFSET_TAG:
                     placed[rest[these.rows]] = True
-        if wanted and (these := found.only(EVENT_STATS)) is not None:
+        if wanted and (these := found.with_tag(EVENT_STATS)) is not None:
             with_stats.append(replace(these, rows=rest[these.rows]))
     # An event has either an offset or a number of occurrences; the latter comes after the statistics.
     if not wanted and not placed.all():
         rest = np.flatnonzero(~placed)
         for found in field_rounds(file, window, stretch.start[rest], stop[rest]):
-            if (these := found.only(_OCCURRENCES)) is not None:
+            if (these := found.with_tag(_OCCURRENCES)) is not None:
                 columns[3][rest[these.rows]] = these.value.view(np.int64)
     if with_stats:
         gather_stats(file, window, with_stats, first_row, wanted)
@@ -117,7 +117,7 @@ class Stat:
     codes: NDArray[np.int32]
     texts: tuple[str, ...]
 
-    def filled(self, missing: int | float) -> Ints | NDArray[np.float64]:
+    def per_event(self, missing: int | float) -> Ints | NDArray[np.float64]:
         """Return a number for every event; ``missing`` for events without the statistic."""
         column = np.full(self.events, missing, np.result_type(self.numbers.dtype, np.asarray(missing).dtype))
         numeric = self.codes < 0
@@ -187,14 +187,16 @@ class StatColumn:
         self._codes.append(codes)
 
     def build(self, events: int) -> Stat:
-        def joined(parts: list[Any], kind: type) -> Any:
+        def join_parts(parts: list[Any], kind: type) -> Any:
             return np.concatenate(parts) if parts else np.empty(0, kind)
 
-        bits, doubles = joined(self._bits, np.uint64), joined(self._doubles, np.bool_)
+        bits, doubles = join_parts(self._bits, np.uint64), join_parts(self._doubles, np.bool_)
         numbers = bits.view(np.int64)
         if doubles.any():
             numbers = np.where(doubles, bits.view(np.float64), numbers.astype(np.float64))
-        return Stat(events, joined(self._rows, np.int64), numbers, joined(self._codes, np.int32), tuple(self._texts))
+        return Stat(
+            events, join_parts(self._rows, np.int64), numbers, join_parts(self._codes, np.int32), tuple(self._texts)
+        )
 
 
 def gather_stats(
@@ -209,10 +211,10 @@ def gather_stats(
     name = np.zeros(len(rows), np.int64)
     kind, bits, end = np.zeros_like(name), np.zeros(len(rows), np.uint64), np.zeros_like(name)
     for found in field_rounds(file, window, start, stop):
-        if (ids := found.only(STAT_ID)) is not None:
+        if (ids := found.with_tag(STAT_ID)) is not None:
             name[ids.rows] = ids.value.view(np.int64)
         for tag in (STAT_UINT, STAT_INT, STAT_REF, STAT_DOUBLE, STAT_TEXT, STAT_BYTES):
-            if (these := found.only(tag)) is None:
+            if (these := found.with_tag(tag)) is None:
                 continue
             value = these.value
             if tag == STAT_DOUBLE:

@@ -138,7 +138,7 @@ class _HloProgram:
             if tag == _COMPUTATION:
                 self._computation(begin, end)
             elif tag == _FRAMES:
-                self.frames.read(self.file, begin, end)
+                self.frames.read_index(self.file, begin, end)
 
     def _computation(self, start: int, stop: int) -> None:
         inside: list[int] = []
@@ -173,15 +173,19 @@ class _HloProgram:
             elif tag == _ID:
                 number = value
             elif tag in (_OPERANDS, _CALLED):
-                listed = tuple(islice(file.packed(value, end), MAX_OPERANDS))
+                listed = tuple(islice(file.packed_numbers(value, end), MAX_OPERANDS))
                 operands, called = (listed, called) if tag == _OPERANDS else (operands, listed)
             elif tag == _CONVOLUTION:
                 row = _varint_fields(file, value, end)
-                space = [n for t, a, b in file.fields(value, end) if t == field_tag(6) for n in file.packed(a, b)]
+                space = [
+                    n for t, a, b in file.fields(value, end) if t == field_tag(6) for n in file.packed_numbers(a, b)
+                ]
                 filter_ = (*space, row.get(3, 0), row.get(4, 0))
             elif tag == _PRECISION:
                 rounded = not any(
-                    any(file.packed(a, b)) for inner, a, b in file.fields(value, end) if inner == field_tag(1, LEN)
+                    any(file.packed_numbers(a, b))
+                    for inner, a, b in file.fields(value, end)
+                    if inner == field_tag(1, LEN)
                 )
         found = Instruction(name, opcode, shape, scope, frame, operands, called, target, filter_, rounded)
         return number, found
@@ -196,7 +200,7 @@ class _HloProgram:
                 if tag == _ELEMENT:
                     element = value
                 elif tag == _DIMENSIONS:
-                    dims = tuple(islice(self.file.packed(value, end), MAX_SHAPE_DIMS))
+                    dims = tuple(islice(self.file.packed_numbers(value, end), MAX_SHAPE_DIMS))
                 elif tag == _PARTS and part is None:
                     part = value, end
             if part is None:
@@ -224,26 +228,26 @@ class _HloProgram:
         parts = {n for i in self.instructions.values() if i.opcode not in _CONTROL_OPCODES for n in i.called}
         inner = {i for number in parts for i in self.computations.get(number, ())}
         alike: dict[tuple[str, ...], set[str]] = {}
-        told: dict[str, tuple[Instruction, str, tuple[str, ...]]] = {}
+        kernels: dict[str, tuple[Instruction, str, tuple[str, ...]]] = {}
         for number, one in self.instructions.items():
             main = self._main(one)
             kind = _op_type(main, alone) if number not in inner else None
             if kind is None:
                 continue
             shapes = self._operands(main)
-            key = (kind, shapes, str(one.shape), *sorted(i.opcode for i in self._inside(one)))
+            key = (kind, shapes, str(one.shape), *sorted(i.opcode for i in self._inner_instructions(one)))
             alike.setdefault(key, set()).add(clean_scope(main.scope))
-            told[comparable_name(one.name)] = main, shapes, key
+            kernels[comparable_name(one.name)] = main, shapes, key
         found = {}
-        for name, (main, shapes, key) in told.items():
+        for name, (main, shapes, key) in kernels.items():
             scope = _common_scope(alike[key])  # XLA writes one kernel for equal instructions
             text = f"{scope}:{key[0]}" if scope else f"{key[0]}:{key[0]}"
             found[name] = ProgramOp(text + (f"#shape=({shapes})#" if shapes else ""), self.frames.users(main.frame))
         # Library kernels in a command buffer name no instruction. If all of them are equal, no name is needed.
         called = {
-            text: main for text, (main, _, _) in told.items() if main.opcode == "custom-call" and _product_type(main)
+            text: main for text, (main, _, _) in kernels.items() if main.opcode == "custom-call" and _product_type(main)
         }
-        kinds = {told[name][1:2] + told[name][2][:1] for name in called}
+        kinds = {kernels[name][1:2] + kernels[name][2][:1] for name in called}
         if len(kinds) == 1:
             scope = _common_scope({clean_scope(main.scope) for main in called.values()})
             kind, shapes = kinds.pop()[::-1]
@@ -252,13 +256,13 @@ class _HloProgram:
             )
         return found
 
-    def _inside(self, one: Instruction) -> Iterator[Instruction]:
+    def _inner_instructions(self, one: Instruction) -> Iterator[Instruction]:
         for number in one.called if one.opcode == "fusion" else ():
             yield from (self.instructions[i] for i in self.computations.get(number, ()))
 
     def _main(self, one: Instruction) -> Instruction:
         """Return the instruction that takes a fusion's time: a product if there is one, else the fusion itself."""
-        inside = [i for i in self._inside(one) if i.opcode not in _NOT_COMPUTING_OPCODES]
+        inside = [i for i in self._inner_instructions(one) if i.opcode not in _NOT_COMPUTING_OPCODES]
         products = [i for i in inside if i.opcode in ("dot", "convolution")]
         if products:
             return max(products, key=lambda i: prod(i.shape.dims) if i.shape else 0)
@@ -269,8 +273,8 @@ class _HloProgram:
     def _operands(self, one: Instruction) -> str:
         """Return the inputs of a product in TensorFlow's order, a convolution's filter with its channels last."""
         kind = _product_type(one)
-        given = [self.instructions[i].shape for i in one.operands[:2] if i in self.instructions]
-        shapes = [g for g in given if g is not None]
+        operand_shapes = [self.instructions[i].shape for i in one.operands[:2] if i in self.instructions]
+        shapes = [g for g in operand_shapes if g is not None]
         if kind is None or len(shapes) < 2 or kind == "CudnnRNN":
             return ""
         if kind in ("Conv2D", "Conv2DBackpropInput"):
@@ -341,7 +345,7 @@ class _StackFrames:
         self.locations: list[tuple[int, int]] = []  # file's number, line
         self.frames: list[tuple[int, int]] = []  # numbers of location and parent frame, counted from 1
 
-    def read(self, file: ProtoFile, start: int, stop: int) -> None:
+    def read_index(self, file: ProtoFile, start: int, stop: int) -> None:
         for tag, begin, end in file.fields(start, stop):
             if tag == field_tag(1):
                 self.files.append(file.text(begin, end))

@@ -42,8 +42,8 @@ class KeptCount:
     kept: int = 0
     of: int = 0
 
-    def count(self, kept: bool | int, of: int = 1) -> None:
-        self.kept += int(kept)
+    def count(self, is_kept: bool | int, of: int = 1) -> None:
+        self.kept += int(is_kept)
         self.of += of
 
     def __str__(self) -> str:
@@ -112,7 +112,7 @@ def _programs_in_range(space: xplane.Space, start_ps: int, end_ps: int) -> set[i
             events = line.events((framework_names.PROGRAM_ID,))
             inside = (events.start_ps >= start_ps) & (events.start_ps < end_ps)
             found.update(
-                np.unique(events.stats[framework_names.PROGRAM_ID].filled(-1)[inside]).astype(np.int64).tolist()
+                np.unique(events.stats[framework_names.PROGRAM_ID].per_event(-1)[inside]).astype(np.int64).tolist()
             )
     return found - {-1}
 
@@ -135,10 +135,10 @@ def _cut_plane(
     remaining = iter(plane.lines)
     for at, tag, value, stop in _fields_with_positions(file, *span):
         if tag == xplane.PLANE_LINES:
-            kept = _cut_line(file, next(remaining), (value, stop), range_ps, used, found)
-            found.lines.count(bool(kept))
-            if kept:
-                lines[at] = kept
+            cut_line = _cut_line(file, next(remaining), (value, stop), range_ps, used, found)
+            found.lines.count(bool(cut_line))
+            if cut_line:
+                lines[at] = cut_line
         elif tag == xplane.PLANE_STATS:
             _collect_stat_names(file, value, stop, used)
     _collect_metadata(file, span, used)
@@ -194,14 +194,14 @@ def _collect_event_stats(file: ProtoFile, stretch: MessageRun, inside: Bools, us
     places = [
         (these.start, these.stop)
         for found in field_rounds(file, stretch.window, stretch.start[inside], stretch.stop[inside])
-        if (these := found.only(EVENT_STATS)) is not None
+        if (these := found.with_tag(EVENT_STATS)) is not None
     ]
     if not places:
         return
     starts, stops = (np.concatenate(ends) for ends in zip(*places, strict=True))
     for found in field_rounds(file, stretch.window, starts, stops):
         for tag in (STAT_ID, STAT_REF):
-            if (these := found.only(tag)) is not None:
+            if (these := found.with_tag(tag)) is not None:
                 used.stats.update(np.unique(these.value.view(np.int64)).tolist())
 
 
@@ -217,7 +217,7 @@ def _collect_metadata(file: ProtoFile, span: tuple[int, int], used: _UsedIds) ->
             if tag == _CHILD_TAG:
                 children.setdefault(key, set()).add(to_signed(value))
             elif tag == _CHILDREN_TAG:
-                children.setdefault(key, set()).update(map(to_signed, file.packed(value, stop)))
+                children.setdefault(key, set()).update(map(to_signed, file.packed_numbers(value, stop)))
     fresh = set(used.events)
     while fresh:
         fresh = {child for key in fresh for child in children.get(key, ())} - used.events

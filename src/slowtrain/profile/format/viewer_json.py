@@ -121,8 +121,8 @@ class _ViewerEvents:
             if not isinstance(row, Mapping) or not row:
                 continue
             kind, process, thread = row.get("ph"), str(row.get("pid", "")), str(row.get("tid", ""))
-            given = row.get("args")
-            arguments: Mapping[str, Any] = given if isinstance(given, Mapping) else {}
+            value = row.get("args")
+            arguments: Mapping[str, Any] = value if isinstance(value, Mapping) else {}
             if kind == "M":
                 name = str(arguments.get("name", ""))[:MAX_JSON_TEXT_CHARS]
                 if row.get("name") == "process_name":
@@ -147,9 +147,9 @@ class _ViewerEvents:
             absent.append("which call started which kernel")
         if not self.stats & {framework_names.TF_OP, framework_names.HLO_OP, framework_names.ANNOTATION_STAT}:
             absent.append("the ops of kernels")
-        said = ", ".join([*absent, "shapes and data sets"])
+        names = ", ".join([*absent, "shapes and data sets"])
         more = f"; {self.left_out:,} events without a length were left out" if self.left_out else ""
-        return f"{self.path.name} is a trace viewer's JSON, which lacks {said}: the *.xplane.pb has more data{more}"
+        return f"{self.path.name} is a trace viewer's JSON, which lacks {names}: the *.xplane.pb has more data{more}"
 
     def encode_space(self) -> bytes:
         """Return an XSpace (tsl/profiler/protobuf/xplane.proto)."""

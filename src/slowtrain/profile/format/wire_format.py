@@ -121,7 +121,7 @@ class ProtoFile:
         if self._events_left < 0:
             raise self.input_error(f"more than {MAX_EVENTS_HELD} events")
 
-    def packed(self, pos: int, end: int) -> Iterator[int]:
+    def packed_numbers(self, pos: int, end: int) -> Iterator[int]:
         """Yield the numbers of a packed repeated field."""
         while pos < end:
             value, pos = self._varint(pos, end)
@@ -204,7 +204,7 @@ class ByteWindow:
             size[long] = np.where(ninth < 0x80, 9, np.where(tenth < 0x80, 10, 11))
         return word, size
 
-    def run(self, tag: int, first: int) -> tuple[Ints, int]:
+    def field_run(self, tag: int, first: int) -> tuple[Ints, int]:
         """Return where each field of the unbroken run of ``tag`` fields from byte 0 begins, and where the run ends.
 
         A field that is cut off by the window's end is not included. ``first`` is the byte with which most payloads
@@ -212,9 +212,11 @@ class ByteWindow:
         """
         found = message_chain.run_starts(self.bytes, self.size, tag, first) if self.size >= MIN_LANES_BYTES else None
         if found is None:
-            found = self._run(tag, first)
+            found = self._scan_field_run(tag, first)
             if (stop := found[1]) < self.size and self.bytes[stop] == tag and not self._reaches_out(stop):
-                found = self._run(tag, None)  # the run continues with a payload that begins with another byte
+                found = self._scan_field_run(
+                    tag, None
+                )  # the run continues with a payload that begins with another byte
         return found
 
     def _reaches_out(self, at: int) -> bool:
@@ -222,7 +224,7 @@ class ByteWindow:
         value, used = self.varints(np.array([at + 1]))
         return bool(used[0] > 10 or at + 1 + int(used[0]) + int(value[0]) > self.size)
 
-    def _run(self, tag: int, first: int | None) -> tuple[Ints, int]:
+    def _scan_field_run(self, tag: int, first: int | None) -> tuple[Ints, int]:
         """Same as :meth:`run`, from all bytes that can begin a field; a few percent of all bytes equal the tag."""
         likely = self.bytes[: self.size] == tag
         if first is not None:  # after a length of one or two bytes
@@ -253,7 +255,7 @@ def message_runs(file: ProtoFile, pos: int, end: int, tag: int, first: int) -> I
         if found != tag:
             return
         window = ByteWindow(file.array[pos : min(end, pos + WINDOW_BYTES)])
-        starts, used = window.run(tag, first)
+        starts, used = window.field_run(tag, first)
         file.release_pages(pos, pos + window.size)  # possible because the window is a copy
         if used:
             edges = np.append(starts, used)
@@ -289,7 +291,7 @@ class FieldRound:
     stop: Ints
     tags: int  # the distinct tags as a bit set
 
-    def only(self, tag: int) -> FieldRound | None:
+    def with_tag(self, tag: int) -> FieldRound | None:
         """Return the fields with this tag, None if there are none."""
         if self.tags == 1 << tag:
             return self

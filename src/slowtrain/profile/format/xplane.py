@@ -67,7 +67,7 @@ class Events:
     def __len__(self) -> int:
         return len(self.metadata_id)
 
-    def before(self, ps: int) -> Events:
+    def starting_before(self, ps: int) -> Events:
         """Return the events that start before ``ps``."""
         keep = self.start_ps < ps
         if keep.all():
@@ -118,13 +118,13 @@ class Line:
         )
         found = Events(id_, start_ps, duration_ps, occurrences if occurrences.any() else None,
                        {stat: column.build(count) for stat, column in wanted.items()})  # fmt: skip
-        return found if before_ps is None else found.before(before_ps)
+        return found if before_ps is None else found.starting_before(before_ps)
 
     @property
     def size_bytes(self) -> int:
         return self._span[1] - self._span[0]
 
-    def sampled(self, places: int) -> list[tuple[int, int, float]]:
+    def sample_events(self, places: int) -> list[tuple[int, int, float]]:
         """Return some events as (bytes of the line before it, start in ps, mean bytes per event there)."""
         file, (pos, end) = self._file, self._span
         found = []

@@ -75,16 +75,16 @@ def _time_by_format(kernels: Activities, steps: int) -> tuple[dict[str, float], 
     precision: dict[str, float] = {}
     matrix: dict[str, float] = {}
     cores = 0.0
-    for told, mine in _kernels_by_format(kernels):
+    for op_format, mine in _kernels_by_format(kernels):
         spent = np.bincount(mine.name, mine.ms, minlength=len(mine.texts)) / steps if len(mine) else np.zeros(0)
         for name in np.flatnonzero(spent):
             text, ms = mine.texts[name], float(spent[name])
-            format_ = framework_names.kernel_precision(text) or told
+            format_ = framework_names.kernel_precision(text) or op_format
             if format_ is not None:
                 precision[format_] = precision.get(format_, 0.0) + ms
             if framework_names.GRAPH_RUN.match(text):
                 matrix["unknown"] = matrix.get("unknown", 0.0) + ms  # may hide any kernels
-            elif framework_names.MATRIX_KERNEL.search(text) or told is not None:
+            elif framework_names.MATRIX_KERNEL.search(text) or op_format is not None:
                 matrix[format_ or "unknown"] = matrix.get(format_ or "unknown", 0.0) + ms
                 by_xla = (
                     framework_names.XLA_MATRIX_KERNEL.match(text) is not None
@@ -102,8 +102,8 @@ def _kernels_by_format(kernels: Activities) -> Iterator[tuple[str | None, Activi
     formats = [device_activity.product_format(text) for text in kernels.texts]
     different = sorted({f for f in formats if f is not None})
     code = np.array([*(different.index(f) if f is not None else -1 for f in formats), -1], dtype=np.int8)[kernels.op]
-    for i, told in enumerate([*different, None]):
-        yield told, kernels.where(code == (i if told is not None else -1))
+    for i, op_format in enumerate([*different, None]):
+        yield op_format, kernels.where(code == (i if op_format is not None else -1))
 
 
 def _activities_in_steps(acts: Activities, found: StepTimes) -> Activities:
@@ -228,7 +228,7 @@ def _add_requests(found: dict[str, list[tuple[float, ...]]], events: Any) -> Non
     if not len(events):
         return
     label = events.stats["allocator_name"]
-    columns = [events.stats[n].filled(float("nan")).astype(float) for n in _NUMBER_STATS]
+    columns = [events.stats[n].per_event(float("nan")).astype(float) for n in _NUMBER_STATS]
     rows = np.stack(columns, axis=1)
     for i, code in enumerate(label.labels()):
         name = label.texts[code] if code >= 0 else ""

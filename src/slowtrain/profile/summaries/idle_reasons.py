@@ -115,8 +115,8 @@ def _separate_command_buffers(reasons: dict[str, Intervals], buffered: Intervals
     """Make the host's work inside a command buffer, which the profiler turns off, a reason of its own."""
     if not len(buffered[0]):
         return
-    kept = (OTHER_PROCESS_REASON, UNATTRIBUTED_REASON, INPUT_REASON)
-    others = [(reason, spans) for reason, spans in reasons.items() if reason not in kept]
+    unaffected = (OTHER_PROCESS_REASON, UNATTRIBUTED_REASON, INPUT_REASON)
+    others = [(reason, spans) for reason, spans in reasons.items() if reason not in unaffected]
     reasons |= {reason: intervals.subtract(spans, buffered) for reason, spans in others}
     reasons[host_reasons.COMMAND_BUFFER_REASON] = intervals.union_all(
         [intervals.intersect(spans, buffered) for _, spans in others]
@@ -167,14 +167,14 @@ def _take_other_threads(found: dict[str, list[Intervals]], threads: Sequence[Hos
     In short gaps between ops such work only happens at the same time, and is not the reason.
     """
     inside = intervals.union_all([t.of(EAGER_REASON, DISPATCH_REASON) for t in threads])
-    for reason, told in (
+    for reason, reported in (
         (host_reasons.READING_REASON, INPUT_REASON),
         (host_reasons.PEERS_REASON, host_reasons.PEERS_REASON),
     ):
         spans = intervals.intersect(inside, intervals.union_all([t.of(reason) for t in threads if not t.makes_input]))
         start, end = left
         long = _non_empty((start, np.where(end - start >= MAX_BETWEEN_OPS_MS, end, start)))
-        left = _take_reason(found, told, left, intervals.intersect(long, spans)) if len(spans[0]) else left
+        left = _take_reason(found, reported, left, intervals.intersect(long, spans)) if len(spans[0]) else left
     return left
 
 

@@ -57,13 +57,15 @@ def _profiler_notes(space: xplane.Space, devices: Sequence[ProfiledDevice]) -> I
 
 def unseen_gpu_reason(space: xplane.Space) -> str:
     """Return why a profile has no events of a GPU that was used; empty if no GPU was used."""
-    said = {text for p in space.planes for text in (*p.stat_names.values(), *p.event_names.values())}
+    names = {text for p in space.planes for text in (*p.stat_names.values(), *p.event_names.values())}
     forbidden, absent = (
         any(text in e for e in space.errors)
         for text in (framework_names.CUPTI_NOT_PERMITTED, framework_names.CUPTI_NOT_FOUND)
     )
     silent = any(p.name.startswith(framework_names.GPU_PLANE) for p in space.planes)
-    used = silent or any(framework_names.DEVICE_ALLOCATOR.fullmatch(text) or _GPU_CALL.fullmatch(text) for text in said)
+    used = silent or any(
+        framework_names.DEVICE_ALLOCATOR.fullmatch(text) or _GPU_CALL.fullmatch(text) for text in names
+    )
     if not (forbidden or absent or used):
         return ""
     why = (
@@ -132,7 +134,7 @@ def _graph_run_count(device: ProfiledDevice) -> int:
 
 
 def _unseen_launches(whole: Timeline, host: str) -> Floats:
-    """Return when graphs were launched of which no device shows any kernel."""
+    """Return when graphs were launched that have no kernel on any device."""
     seen = [d.activities.correlation for d in whole.devices if d.host == host]
     found = [_graph_launches(t) for t in whole.threads if t.host == host]
     if not found:
@@ -163,7 +165,7 @@ def _device_notes(whole: Timeline, device: ProfiledDevice | None) -> Iterator[st
     accelerators = [d for d in whole.devices if d.kind != "CPU"]
     several = len({d.host for d in accelerators}) > 1
 
-    def named(devices: Sequence[ProfiledDevice]) -> str:
+    def device_names(devices: Sequence[ProfiledDevice]) -> str:
         each = [d.name.removeprefix("/device:") + (f" of {d.host}" if several else "") for d in devices]
         return ", ".join(first_names(each, MAX_NAMED_DEVICES))
 
@@ -172,10 +174,10 @@ def _device_notes(whole: Timeline, device: ProfiledDevice | None) -> Iterator[st
     copying = [d for d in accelerators if len(d.activities) and id(d) not in active]
     if device is not None and len(accelerators) > 1:
         others = [d for d in whole.active[1:] if d.kind != "CPU"]
-        yield f"the report covers {named([device])}, the busiest of {len(accelerators)} devices" + (
-            f"; {named(others)} also computed" if others else ""
+        yield f"the report covers {device_names([device])}, the busiest of {len(accelerators)} devices" + (
+            f"; {device_names(others)} also computed" if others else ""
         )
     if silent and accelerators:
-        yield f"{len(silent)} of {len(accelerators)} devices have no events in the profile: {named(silent)}"
+        yield f"{len(silent)} of {len(accelerators)} devices have no events in the profile: {device_names(silent)}"
     if copying:
-        yield f"only copies, no kernels, on {named(copying)}"
+        yield f"only copies, no kernels, on {device_names(copying)}"

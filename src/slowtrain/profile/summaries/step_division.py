@@ -241,9 +241,9 @@ def input_wait_ms(calls: Floats, steady: Bools, wait_ms: float, busy_ms: float =
 def _host_shares(window: WindowDivision, measured: Sequence[str]) -> dict[str, float]:
     """Return the share of each reason in the host's part of calls, without the reasons measured in the steps."""
     left_out = (*WINDOW_ONLY_REASONS, *measured)
-    kept = {reason: ms for reason, ms in window.call_idle.items() if reason not in left_out}
-    total = sum(kept.values())
-    return {reason: ms / total for reason, ms in kept.items()} if total > 0 else {"dispatch": 1.0}
+    ms_by_reason = {reason: ms for reason, ms in window.call_idle.items() if reason not in left_out}
+    total = sum(ms_by_reason.values())
+    return {reason: ms / total for reason, ms in ms_by_reason.items()} if total > 0 else {"dispatch": 1.0}
 
 
 @dataclass(frozen=True)
@@ -260,17 +260,17 @@ class MarkOverrun:
     alone: bool
 
     @property
-    def said(self) -> str:
+    def description(self) -> str:
         return f"{format_number(self.reason_ms)} ms {CATEGORY_PHRASES[CATEGORY_BY_REASON[self.reason]]}"
 
     @property
     def fact(self) -> dict[str, Any]:
-        return {"ms": self.ms, "said": self.said}
+        return {"ms": self.ms, "said": self.description}
 
     @property
     def note(self) -> str:
         cut = f"the profile's mark of the last step ends {format_number(self.ms)} ms after the call of its function"
-        return f"{cut} ({self.said}), at an op of later work: that time is not counted as part of the step"
+        return f"{cut} ({self.description}), at an op of later work: that time is not counted as part of the step"
 
 
 def find_mark_overrun(found: StepTimes, whole: Timeline, device: ProfiledDevice) -> MarkOverrun | None:

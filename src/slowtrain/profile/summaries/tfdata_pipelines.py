@@ -48,15 +48,15 @@ def profile_pipelines(space: xplane.Space, threads: Sequence[HostThread], found:
     groups: dict[int, dict[str, StageActivity]] = {}
     for (root, path), stage in stages.items():
         groups.setdefault(root, {})[path] = stage
-    made = []
+    pipelines = []
     for several in _group_equal_iterators(groups.values()):
         one = _build_pipeline(_join_iterators(several), begin, end)
         if one is not None:
             # Each epoch has its own iterator. A data set with more batches than steps is also used for validation.
-            anew = len(several) if one.batches <= MAX_BATCHES_PER_STEP * len(found) else 1
-            one = replace(one, epochs=max(one.epochs, anew))
-            made.append(replace(one, nodes=()) if _is_device_copy(one, space) else one)
-    return tuple(sorted(made, key=lambda p: -p.batches))
+            passes = len(several) if one.batches <= MAX_BATCHES_PER_STEP * len(found) else 1
+            one = replace(one, epochs=max(one.epochs, passes))
+            pipelines.append(replace(one, nodes=()) if _is_device_copy(one, space) else one)
+    return tuple(sorted(pipelines, key=lambda p: -p.batches))
 
 
 def pipeline_producers(pipes: Iterable[Pipeline]) -> tuple[Producer, ...]:
@@ -82,9 +82,9 @@ def _group_equal_iterators(groups: Iterable[dict[str, StageActivity]]) -> Iterab
 
 
 def _join_iterators(groups: Sequence[dict[str, StageActivity]]) -> dict[str, StageActivity]:
-    """Return the stages of equal iterators, and those of which only inputs were recorded.
+    """Return the stages of equal iterators, with the stages that have recorded inputs and no span.
 
-    None of the latter's spans ended in the window.
+    A stage has no span if none of its spans ended in the window.
     """
     found = groups[0]
     for group in groups[1:]:
@@ -113,8 +113,8 @@ def _build_pipeline(group: dict[str, StageActivity], begin: float, end: float) -
     if len(top) != 1:
         return None
     root = group[top[0]]
-    given = np.concatenate(root.begun or [np.zeros(0)])
-    batches = int(((given >= begin) & (given < end)).sum())
+    batch_ms = np.concatenate(root.begun or [np.zeros(0)])
+    batches = int(((batch_ms >= begin) & (batch_ms < end)).sum())
     ordered = sorted(group, key=lambda p: (-p.count("::"), p))
     if "Root" in ordered:
         ordered.remove("Root")
@@ -145,8 +145,8 @@ def _build_pipeline(group: dict[str, StageActivity], begin: float, end: float) -
 def prefilled_batches(pipe: Pipeline) -> float:
     """Return batches that the steps used and that were made before the profile began."""
     sources = [n for n in pipe.nodes if not n.inputs and n.elements and n.written is not None]
-    made = [float(n.written.detail["seen"]) / n.elements for n in sources if n.written is not None]
-    return max(pipe.batches - min(made, default=pipe.batches), 0.0)
+    read_batches = [float(n.written.detail["seen"]) / n.elements for n in sources if n.written is not None]
+    return max(pipe.batches - min(read_batches, default=pipe.batches), 0.0)
 
 
 def pipeline_busy_ms(pipe: Pipeline) -> float:
@@ -204,7 +204,7 @@ def _calls_per_batch(path: str, stage: StageActivity, elements: float) -> float:
 
 
 def _build_node(
-    number: int, path: str, inputs: tuple[int, ...], stage: StageActivity, elements: float, made: WrittenDataset
+    number: int, path: str, inputs: tuple[int, ...], stage: StageActivity, elements: float, written: WrittenDataset
 ) -> Node:
     ms = 0.0
     calls = _calls_per_batch(path, stage, elements)
@@ -221,7 +221,7 @@ def _build_node(
         number, _stage_type(path), inputs, ms, elements, _number_or_none(facts.get("parallelism")),
         facts.get("autotune") == "true",
         _number_or_none(facts.get("buffer_limit")), (_number_or_none(facts.get("buffered_bytes_MB")) or 0.0) * 1e6,
-        size * elements if size else (made.element_bytes or 0) * elements, made,
+        size * elements if size else (written.element_bytes or 0) * elements, written,
     )  # fmt: skip
 
 

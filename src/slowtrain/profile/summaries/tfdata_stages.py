@@ -152,7 +152,7 @@ def _thread_spans(plane: xplane.Plane, line: xplane.Line, begin_ms: float, end_m
     if not len(keep):
         return None
     numbers = [
-        events.stats[s].filled(0).astype(np.int64)[keep] if s in known else np.zeros(len(keep), dtype=np.int64)
+        events.stats[s].per_event(0).astype(np.int64)[keep] if s in known else np.zeros(len(keep), dtype=np.int64)
         for s in (framework_names.NODE_ID, framework_names.PARENT_ID)
     ]
     facts = {

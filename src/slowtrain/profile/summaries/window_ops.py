@@ -93,8 +93,8 @@ def host_window_ops(space: xplane.Space, origin_ms: float, found: StepTimes, *, 
     by_input, _ = _op_tables((_filter_rows(r, _is_op) for r, is_op in feeding if is_op is not None), steps)
     if not by_input:  # a large buffer is filled before the steps that use it
         by_input, _ = _op_tables((_filter_rows(r, _is_op) for r, is_op in feeding if is_op is None), steps)
-    beside = [r for r, is_op in feeding if is_op is False]
-    by_input = _op_tables(map(_begun_dataset_rows, beside), steps)[0] | by_input
+    other_rows = [r for r, is_op in feeding if is_op is False]
+    by_input = _op_tables(map(_begun_dataset_rows, other_rows), steps)[0] | by_input
     calls = _sum_ms(other, is_function_call)
     runs = _sum_ms(other, lambda t: t == framework_names.EAGER_RUN)
     eager = _count_rows(
@@ -117,7 +117,7 @@ def host_window_ops(space: xplane.Space, origin_ms: float, found: StepTimes, *, 
         _eager_work_ms(other, found),
         by_input=by_input,
         peers_ms=float(intervals.covered_length(alone, start_ms, end_ms).mean()),
-        input_calls=_count_rows(beside, lambda t: t.startswith(framework_names.ITERATOR_NEXT_FUNCTION)) / steps,
+        input_calls=_count_rows(other_rows, lambda t: t.startswith(framework_names.ITERATOR_NEXT_FUNCTION)) / steps,
     )
 
 
@@ -157,8 +157,8 @@ def _thread_rows(
             feeding = line.name.startswith(framework_names.INPUT_THREADS)
             op = np.array([_is_op(t) for t in text])[inverse] | hlo
             mine, rest = op & inside & (not feeding), (~op | feeding) & inside
-            kept: list[tuple[Bools, bool | None]] = [(mine, True), (rest, False), (op & ~inside & feeding, None)]
-            for keep, is_op in kept:
+            groups: list[tuple[Bools, bool | None]] = [(mine, True), (rest, False), (op & ~inside & feeding, None)]
+            for keep, is_op in groups:
                 if keep.any():
                     yield line.name, _EventRows(text, inverse[keep], start[keep], end[keep]), is_op
 
@@ -197,17 +197,17 @@ def _op_tables(
 
 def _fold_names(by_name: dict[str, list[float]]) -> dict[str, tuple[float, float]]:
     """List the costliest ops by name; merge the rest if they differ only in numbers, under the costliest name."""
-    kept: dict[str, list[float]] = {}
+    rows_by_name: dict[str, list[float]] = {}
     speaks: dict[str, str] = {}
     for i, (name, (ms, count)) in enumerate(sorted(by_name.items(), key=lambda item: -item[1][0])):
-        row = kept.setdefault(
+        row = rows_by_name.setdefault(
             name if i < MAX_NAMED_OPS else speaks.setdefault(INNER_NUMBER.sub("_", name), name), [0.0, 0.0]
         )
         row[0] += ms
         row[1] += count
-        if len(kept) == MAX_OP_NAMES:
+        if len(rows_by_name) == MAX_OP_NAMES:
             break
-    return {k: (ms, n) for k, (ms, n) in kept.items()}
+    return {k: (ms, n) for k, (ms, n) in rows_by_name.items()}
 
 
 def _sum_ms(lines: list[_EventRows], wanted: Callable[[str], bool]) -> float:

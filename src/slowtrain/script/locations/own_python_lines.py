@@ -41,12 +41,12 @@ def own_python(trace: Trace) -> OwnPython | None:
 
     Lines that print are left out.
     """
-    return trace.once(_find_own_python)
+    return trace.compute_once(_find_own_python)
 
 
 def printing_python(trace: Trace) -> OwnPython | None:
     """The same of lines that only print, log or write text."""
-    return trace.once(_printing_python)
+    return trace.compute_once(_printing_python)
 
 
 def _find_own_python(trace: Trace) -> OwnPython | None:

@@ -85,7 +85,7 @@ def first_value(fields: Mapping[int, list[Any]], number: int, default: Any) -> A
 
 def unpack_integers(values: Iterable[Any]) -> list[int]:
     """Return repeated integers, packed or not. Raises ``InputError``."""
-    each = ([v] if isinstance(v, int) else ProtoFile(v, "counters").packed(0, len(v)) for v in values)
+    each = ([v] if isinstance(v, int) else ProtoFile(v, "counters").packed_numbers(0, len(v)) for v in values)
     return [number for several in each for number in several]
 
 
@@ -346,10 +346,10 @@ def _final_elements(
 
     ``outlived``: its consumer was read after it.
     """
-    kind, given = node_family(consumer["name"]), float(consumer["elements"])
-    grown = max(given - then, 0.0)
+    kind, passed_on = node_family(consumer["name"]), float(consumer["elements"])
+    grown = max(passed_on - then, 0.0)
     if kind == "Shuffle":
-        return max(elements, given) if outlived else elements + grown
+        return max(elements, passed_on) if outlived else elements + grown
     if then and elements:
         return elements + grown * elements / then
     size = next((int(w.detail["batch_size"]) for w in reversed(plan) if w.detail.get("batch_size")), 1)
@@ -369,10 +369,10 @@ def _fullest_pass(
         for number in reading.nodes.get(repeat, {}).get("inputs", ()):
             if number in reading.nodes:
                 passes[number] = float(reading.nodes[number]["elements"]), i
-    told = list(passes)[1:] if any(w.family == "Cache" for w in plan) else list(passes)
-    if len(passes) < 2 or not told:
+    usable_passes = list(passes)[1:] if any(w.family == "Cache" for w in plan) else list(passes)
+    if len(passes) < 2 or not usable_passes:
         return None
-    fullest = max(told, key=lambda number: passes[number][0])
+    fullest = max(usable_passes, key=lambda number: passes[number][0])
     return (fullest, passes[fullest][1]) if passes[fullest][0] else None
 
 

@@ -56,12 +56,12 @@ def load_profile(files: Sequence[Path], notes: Sequence[str] = ()) -> Trace:
     if not spaces and broken:
         raise broken[0]
     notes = [*notes, *lacks, *(f"left out: {error}" for error in broken)]
-    kept = _files_of_one_session(spaces)
-    if len(kept) < len(spaces):
-        left = [f.name for f in spaces if f not in kept]
-        said = f"{', '.join(f.name for f in kept)}, the newest of its host, was read; {', '.join(left)} was not"
-        notes = [*notes, said]
-    return build_profile_trace(list(kept.values()), str(next(iter(kept), "profile")), notes)
+    chosen = _files_of_one_session(spaces)
+    if len(chosen) < len(spaces):
+        left = [f.name for f in spaces if f not in chosen]
+        note = f"{', '.join(f.name for f in chosen)}, the newest of its host, was read; {', '.join(left)} was not"
+        notes = [*notes, note]
+    return build_profile_trace(list(chosen.values()), str(next(iter(chosen), "profile")), notes)
 
 
 def _files_of_one_session(spaces: Mapping[Path, xplane.Space]) -> dict[Path, xplane.Space]:
@@ -71,19 +71,19 @@ def _files_of_one_session(spaces: Mapping[Path, xplane.Space]) -> dict[Path, xpl
     for file, space in spaces.items():
         host = space.hostnames or file
         newest[host] = max(newest.get(host, (-1, -1)), times[file])
-    kept = {}
+    chosen = {}
     for file, space in spaces.items():
         begun, ended = newest[space.hostnames or file]
         if times[file] == (begun, ended) or (times[file][0] <= ended and times[file][1] > begun):
-            kept[file] = space
-    return kept
+            chosen[file] = space
+    return chosen
 
 
 def _session_times(space: xplane.Space) -> tuple[int, int]:
     """Return start and end in ns since 1970; 0 if unknown."""
-    told = [(k, v) for p in space.planes for k, v in p.stats.items() if isinstance(v, int)]
+    stats = [(k, v) for p in space.planes for k, v in p.stats.items() if isinstance(v, int)]
     begun, ended = (
-        max((v for k, v in told if k == key), default=0)
+        max((v for k, v in stats if k == key), default=0)
         for key in (framework_names.PROFILE_START, framework_names.PROFILE_STOP)
     )
     return begun, max(begun, ended)
@@ -108,7 +108,7 @@ def build_profile_trace(spaces: Sequence[xplane.Space], label: str = "profile", 
         found = profile_steps.device_paced_times(found, whole, device)
     if device is not None and any(map(missing_data.dropped_event_count, spaces)):
         found = missing_data.recorded_steps(found, whole, device)
-    told = missing_data.missing_data_notes(spaces, whole, device, len(found) if found.source else 0)
+    missing = missing_data.missing_data_notes(spaces, whole, device, len(found) if found.source else 0)
     if device is not None and found.source:
         found = step_division.settled_steps(
             profile_steps.without_epoch_ends(found, [t for t in whole.threads if t.host == device.host])
@@ -126,7 +126,7 @@ def build_profile_trace(spaces: Sequence[xplane.Space], label: str = "profile", 
         steps=steps,
         facts={
             **_profile_facts(whole, found, device),
-            "notes": [*notes, *whole.notes, *told, *([behind.note] if behind is not None else [])],
+            "notes": [*notes, *whole.notes, *missing, *([behind.note] if behind is not None else [])],
             "behind": behind.fact if behind is not None and behind.alone else None,
         },
         categories=columns,
@@ -166,7 +166,7 @@ def _with_host_side(
     singly = host_activity.jax_calls_per_step(threads, found.on_host)
     deep = replace(deep, eager_ops=singly) if deep is not None and singly else deep
     fed = tfdata_pipelines.profile_pipelines(spaces[mine], threads, some.on_host)
-    made = tfdata_pipelines.pipeline_producers(fed) or host_activity.python_producers(threads, found.on_host)
+    producers = tfdata_pipelines.pipeline_producers(fed) or host_activity.python_producers(threads, found.on_host)
     traced = host_activity.function_traces(threads)
     framed, nodes = host_activity.has_python_frames(threads), any(p.nodes for p in fed)
     signals = set(trace.signals)
@@ -181,7 +181,9 @@ def _with_host_side(
     on_cpu = device is None or device.kind == "CPU"
     own = host_activity.host_busy_ms(threads, found, deep.ms if deep is not None and on_cpu else 0.0)
     feeding = (
-        tfdata_pipelines.pipeline_busy_ms(fed[0]) / max(len(some), 1) if nodes else sum(p.ms_per_step for p in made)
+        tfdata_pipelines.pipeline_busy_ms(fed[0]) / max(len(some), 1)
+        if nodes
+        else sum(p.ms_per_step for p in producers)
     )
     facts = {
         "notes": [*trace.facts["notes"], *_prefilled_notes(fed)],
@@ -196,8 +198,8 @@ def _with_host_side(
         "cpu_ms_per_step": own + feeding,
     }
     return replace(
-        trace, signals=frozenset(signals), facts={**trace.facts, **facts}, kernels=deep, pipelines=fed, producers=made,
-        names=traced.names if traced is not None else (),
+        trace, signals=frozenset(signals), facts={**trace.facts, **facts}, kernels=deep, pipelines=fed,
+        producers=producers, names=traced.names if traced is not None else (),
         lanes={"function": traced.calls} if traced is not None else {},
         events=traced.events if traced is not None else (),
     )  # fmt: skip
@@ -217,11 +219,11 @@ def _prefilled_notes(fed: Sequence[Pipeline]) -> Iterable[str]:
     """Yield a note if many batches of the steps came from buffers."""
     used = tfdata_pipelines.prefilled_batches(fed[0]) if fed and fed[0].nodes else 0.0
     if used >= 1 and used >= MIN_PREFILLED_SHARE * fed[0].batches:
-        told = (
+        start = (
             f"{format_number(used, 2)} of {fed[0].batches} batches that the steps used were made before the profile "
             "began"
         )
-        yield f"{told}: input may be slower than these few steps show; profile more steps"
+        yield f"{start}: input may be slower than these few steps show; profile more steps"
 
 
 @dataclass(frozen=True)

@@ -41,15 +41,17 @@ def recorded_pipelines(raw: Recording, found: Steps) -> list[Pipeline]:
         for e in raw.events
         if e.lane == "pipeline"
     }
-    made = {e.data.get("number"): e for e in raw.events if e.lane == "iterator"}
-    told: dict[int, list[tuple[float, bytes]]] = {}
+    event_by_iterator = {e.data.get("number"): e for e in raw.events if e.lane == "iterator"}
+    readings: dict[int, list[tuple[float, bytes]]] = {}
     for at, iterator, proto in raw.counters:
-        told.setdefault(iterator, []).append((at, proto))
-    chosen, times = choose_readings(told, {i: e.data.get("pipeline") for i, e in made.items() if i is not None})
+        readings.setdefault(iterator, []).append((at, proto))
+    chosen, times = choose_readings(
+        readings, {i: e.data.get("pipeline") for i, e in event_by_iterator.items() if i is not None}
+    )
     merged: dict[Any, list[IteratorReadings]] = {}
     by_keras: dict[Any, bool] = {}
     for iterator, rows in sorted(chosen.items()):
-        event = made.get(iterator)
+        event = event_by_iterator.get(iterator)
         number = event.data.get("pipeline") if event else None
         begun = event.start_ms if event else rows[0][0]
         read = [(at, iterator_counters.read_counters(proto)) for at, proto in rows]
@@ -250,8 +252,8 @@ def _work_between(
     TensorFlow drops a node when its data ends, and creates it again for the next pass. Nodes of that name are left
     out.
     """
-    told = before.nodes if before is not None else after.nodes
-    changed = {(told.get(n) or after.nodes[n])["name"] for n in told.keys() ^ after.nodes.keys()}
+    nodes_before = before.nodes if before is not None else after.nodes
+    changed = {(nodes_before.get(n) or after.nodes[n])["name"] for n in nodes_before.keys() ^ after.nodes.keys()}
     pipe = iterator_counters.pipeline_between(plan, before, after, None, keras=False)
     did: dict[NodeKey, tuple[float, float]] = {}
     for node, key in zip(pipe.nodes, _node_keys(pipe.nodes, plan), strict=True):

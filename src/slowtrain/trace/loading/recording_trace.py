@@ -53,7 +53,7 @@ def build_recording_trace(raw: Recording, seen: DeepWindows | None = None) -> Tr
     deep, device, window = seen or read_deep_windows(raw, found, eager=eager)
     inside = attribution.InsideCalls(_input_wait_ms(raw, found, fed, deep), deep, eager, window)
     columns, device = _divide_steps(raw, late, inside, device)
-    notes = [*([async_steps.ASYNC_NOTE] if late.known else ()), *step_disturbances.stop_notes(raw.events)]
+    notes = [*([async_steps.ASYNC_NOTE] if late.has_device_time else ()), *step_disturbances.stop_notes(raw.events)]
     noted = {"notes": [*raw.facts.get("notes", ()), *notes]} if notes else {}
     facts = {**raw.facts, **noted, "eager_step": eager, "launch": dict(raw.launch)}
     facts["usable_cores"] = _usable_cores(facts)
@@ -64,11 +64,11 @@ def build_recording_trace(raw: Recording, seen: DeepWindows | None = None) -> Tr
         facts["step_cpu_ms"] = attribution.cpu_ms_per_step(samples, found, "main_cpu_seconds", "framework_cpu_seconds")
         facts["main_cpu_ms"] = attribution.cpu_ms_per_step(samples, found, "main_cpu_seconds")
     found = _with_batch_size(found, fed, batches)
-    made = _python_producers(raw, found)
-    fed = _with_uncounted_pipeline(raw, found, fed, deep, made, float(facts["usable_cores"]))
+    producers = _python_producers(raw, found)
+    fed = _with_uncounted_pipeline(raw, found, fed, deep, producers, float(facts["usable_cores"]))
     trace = Trace(
         frozenset(), found, raw.names, raw.lanes, raw.events, facts, columns, attribution.run_phases(raw, found),
-        tuple(fed), deep, made, _loop_lines(raw), _sampled_lines(raw), samples, str(raw.launch.get("cwd") or ""),
+        tuple(fed), deep, producers, _loop_lines(raw), _sampled_lines(raw), samples, str(raw.launch.get("cwd") or ""),
         device, raw.main,
     )  # fmt: skip
     return replace(trace, signals=frozenset(_measured_signals(trace, inside)))
@@ -151,8 +151,8 @@ def takes_gradients_eagerly(raw: Recording, found: Steps) -> bool:
 def _usable_cores(facts: Mapping[str, Any]) -> float:
     """Return the smaller of affinity and container quota, as measured during the steps."""
     cpu = (facts.get("machine") or {}).get("cpu") or {}
-    given = [float(c) for c in (cpu.get("usable_cores"), facts.get("affinity_cores")) if c]
-    return min(given, default=1.0)
+    core_counts = [float(c) for c in (cpu.get("usable_cores"), facts.get("affinity_cores")) if c]
+    return min(core_counts, default=1.0)
 
 
 # -- windows
@@ -211,7 +211,7 @@ def _with_uncounted_pipeline(
     found: Steps,
     fed: list[input_pipeline.Pipeline],
     deep: Kernels | None,
-    made: tuple[Producer, ...],
+    producers: tuple[Producer, ...],
     cores: float,
 ) -> list[input_pipeline.Pipeline]:
     """If no pipeline has counters, give the first iterated one the nodes as written."""
@@ -222,7 +222,7 @@ def _with_uncounted_pipeline(
     first = plans.index(used[0]) if used[0] in plans else 0
     epochs = len(np.unique(found.block))
     return [
-        recorded_pipelines.with_profiled_times(one, deep, made, len(found), epochs, cores) if i == first else one
+        recorded_pipelines.with_profiled_times(one, deep, producers, len(found), epochs, cores) if i == first else one
         for i, one in enumerate(fed)
     ]
 

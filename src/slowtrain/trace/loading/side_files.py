@@ -88,25 +88,25 @@ def read_sidecar_facts(folder: Path, facts: Mapping[str, Any]) -> Mapping[str, A
     for fact, name in SIDECAR_FILES.items():
         try:
             with (folder / name).open("rb") as file:
-                told = json.loads(file.read(MAX_SIDECAR_BYTES))
+                document = json.loads(file.read(MAX_SIDECAR_BYTES))
         except (OSError, ValueError, RecursionError):
             continue
-        if isinstance(told, dict) and str(told.get("schema", "")).startswith(f"slowtrain.{fact}/"):
-            other = _other_subject(told, facts)
+        if isinstance(document, dict) and str(document.get("schema", "")).startswith(f"slowtrain.{fact}/"):
+            other = _other_subject(document, facts)
             if other:
                 notes.append(f"{name} in this recording's folder belongs to {other} and was not used; measure again")
             else:
-                found[fact] = told
+                found[fact] = document
     return {**found, **({"notes": [*facts.get("notes", ()), *notes]} if notes else {})}
 
 
-def _other_subject(told: Mapping[str, Any], facts: Mapping[str, Any]) -> str:
+def _other_subject(document: Mapping[str, Any], facts: Mapping[str, Any]) -> str:
     """Return what a measurement belongs to, if not to this recording's script and device; else empty."""
-    source, own = told.get("source_sha256"), source_sha256(facts)
+    source, own = document.get("source_sha256"), source_sha256(facts)
     if source and own and source != own:
         return "another script or another version of this script"
-    sides = told.get("sides")
-    rows = [told, *(sides if isinstance(sides, list) else ())]
+    sides = document.get("sides")
+    rows = [document, *(sides if isinstance(sides, list) else ())]
     devices = [on for row in rows if isinstance(row, dict) and isinstance(on := row.get("measured_on"), dict)]
     here = computing_device(facts)
     if devices and not any(_is_same_device(on, here) for on in devices):

@@ -40,7 +40,7 @@ class AsyncSteps:
     device_ms: Floats
 
     @property
-    def known(self) -> bool:
+    def has_device_time(self) -> bool:
         """Whether most steady steps have the device's time."""
         steady = self.steps.steady
         return bool((self.device_ms[steady] > 0).sum() > MIN_DEVICE_STEP_SHARE * steady.sum())
@@ -55,14 +55,14 @@ class AsyncSteps:
             return dict(columns)
         length = self.steps.ms
         at_work = np.minimum(np.where(mine, self.device_ms, busy_ms or 0.0), length)
-        told = mine | (busy_ms is not None)
+        is_limited = mine | (busy_ms is not None)
         of_host = dict(columns)
         computing = of_host.pop(Category.DEVICE, np.zeros(len(length)))
         host = sum(of_host.values(), np.zeros(len(length)))
         left = np.divide(length - at_work, host, out=np.zeros_like(host), where=host > 0)
-        found = {k: np.where(told, c * np.minimum(left, 1.0), c) for k, c in of_host.items()}
+        found = {k: np.where(is_limited, c * np.minimum(left, 1.0), c) for k, c in of_host.items()}
         rest = length - sum(found.values(), np.zeros(len(length)))
-        found[Category.DEVICE] = np.where(told, np.maximum(rest, 0.0), computing)
+        found[Category.DEVICE] = np.where(is_limited, np.maximum(rest, 0.0), computing)
         return found
 
 
@@ -110,7 +110,7 @@ def _is_on_jax(recording: Recording) -> bool:
 
 
 def device_step_ms(started: Floats, done_ms: float) -> float:
-    """Return the device's time per step, for steps started at these moments of which the last ended at ``done_ms``."""
+    """Return the device's time per step. The steps started at these moments; the last one ended at ``done_ms``."""
     return float(((done_ms - started) / np.arange(len(started), 0, -1)).min())
 
 

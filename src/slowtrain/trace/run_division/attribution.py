@@ -250,7 +250,7 @@ def run_phases(recording: Recording, steps: Steps) -> Attribution:
         return spans.where(spans.thread == recording.main).times
 
     # Including the cut steps at the edges of thinned stretches.
-    counted = steps.told if steps.edge is None else steps.told | (steps.edge & ~steps.windowed)
+    counted = steps.steady_or_rare if steps.edge is None else steps.steady_or_rare | (steps.edge & ~steps.windowed)
     claims: list[tuple[Phase, Intervals]] = [
         (Phase.LAUNCH, intervals.single(0.0, max(begun, 0.0))),
         (Phase.END, intervals.single(stop, end)),

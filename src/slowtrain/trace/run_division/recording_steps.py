@@ -64,10 +64,10 @@ class StepCandidate:
             np.inf if self.marked else max(MIN_BREAK_RATIO * float(median_value(following - start[:-1])), MIN_BREAK_MS)
         )
         before = np.searchsorted(breaks, end[:-1])
-        apart = (following - end[:-1] > limit) | (np.searchsorted(breaks, following) > before)
-        stop = np.concatenate((np.where(apart, end[:-1], following), end[-1:]))
-        apart = np.where(across, np.searchsorted(breaks, start[1:]) > before, apart)
-        return stop, np.concatenate(([0], np.cumsum(apart)))
+        is_break = (following - end[:-1] > limit) | (np.searchsorted(breaks, following) > before)
+        stop = np.concatenate((np.where(is_break, end[:-1], following), end[-1:]))
+        is_break = np.where(across, np.searchsorted(breaks, start[1:]) > before, is_break)
+        return stop, np.concatenate(([0], np.cumsum(is_break)))
 
     def covered_ms(self, breaks: Floats) -> float:
         return float((self.blocks(breaks)[0] - self.start_ms).sum()) if len(self.start_ms) else 0.0
@@ -85,11 +85,13 @@ def find_steps(recording: Recording) -> Steps:
     end, block = best.blocks(breaks[id(best)])
     windowed = touches_windows(recording, best.start_ms, end)
     steady = _steady_steps(recording, best, end, windowed)
-    steady = _without(steady, step_disturbances.find_recompilations(recording, best.start_ms, end, best.size, block))
-    kept = Steps(best.source, best.start_ms, end, steady, windowed, block, best.size, best.training, best.place)
+    steady = _exclude_disturbed(
+        steady, step_disturbances.find_recompilations(recording, best.start_ms, end, best.size, block)
+    )
+    steps = Steps(best.source, best.start_ms, end, steady, windowed, block, best.size, best.training, best.place)
     if best.piece is not None:
-        return thinned_run.thinned_run_steps(kept, best.piece, best.names, recording.holes, recording.start_ns)
-    return _without_cut_steps(kept)
+        return thinned_run.thinned_run_steps(steps, best.piece, best.names, recording.holes, recording.start_ns)
+    return _without_cut_steps(steps)
 
 
 def _kept_spans(recording: Recording, lane: str) -> Spans | None:
@@ -222,17 +224,17 @@ def _span_candidate(
 
 def _fit_batch_size(fit: Event) -> int:
     """Return the samples per step from the arguments of ``fit``; Keras' default for arrays is 32. 0 if unknown."""
-    given = fit.data.get("batch_size")
+    batch_size = fit.data.get("batch_size")
     shape = (fit.data.get("data") or {}).get("shape")
-    if given:
-        return int(min(given, shape[0])) if shape and shape[0] else int(given)
+    if batch_size:
+        return int(min(batch_size, shape[0])) if shape and shape[0] else int(batch_size)
     return int(min(32, shape[0])) if shape and shape[0] else 0
 
 
 def batches_per_execution(fit: Event) -> int:
     """Return the batches that one step of ``fit`` trains on: ``steps_per_execution`` if it is a number, else 1."""
-    given = fit.data.get("steps_per_execution")
-    return max(int(given), 1) if isinstance(given, (int, float)) else 1
+    steps = fit.data.get("steps_per_execution")
+    return max(int(steps), 1) if isinstance(steps, (int, float)) else 1
 
 
 def _on_batch_candidates(recording: Recording) -> list[StepCandidate]:
@@ -261,9 +263,9 @@ def _function_candidates(recording: Recording) -> list[StepCandidate]:
         return []
     spans = spans.where(spans.thread == recording.main)
     # For functions that were traced before the recording began, the name's detail says so.
-    told = [e.data for e in recording.events if e.lane == "trace"]
-    told += [n.detail for n in recording.names if n.lane == "function"]
-    training = {(about.get("file"), about.get("line")) for about in told if about.get("training")}
+    details = [e.data for e in recording.events if e.lane == "trace"]
+    details += [n.detail for n in recording.names if n.lane == "function"]
+    training = {(about.get("file"), about.get("line")) for about in details if about.get("training")}
     groups: dict[tuple[object, object], list[int]] = {}
     for number in np.unique(spans.name):
         detail = recording.names[int(number)].detail
@@ -324,13 +326,13 @@ def _without_cut_steps(steps: Steps) -> Steps:
     It ends with its call, without the following wait for a batch, so that it is incomplete.
     """
     whole = np.append(steps.block[1:] == steps.block[:-1], False)
-    kept = steps.steady & whole
-    if MIN_STEADY_STEPS <= kept.sum() < (1 - MIN_CUT_OFF_SHARE) * steps.steady.sum():
-        return replace(steps, steady=kept, edge=steps.steady & ~whole)
+    whole_steady = steps.steady & whole
+    if MIN_STEADY_STEPS <= whole_steady.sum() < (1 - MIN_CUT_OFF_SHARE) * steps.steady.sum():
+        return replace(steps, steady=whole_steady, edge=steps.steady & ~whole)
     return steps
 
 
-def _without(steady: Bools, disturbed: Bools) -> Bools:
+def _exclude_disturbed(steady: Bools, disturbed: Bools) -> Bools:
     """Return the steady steps that are not disturbed, if enough remain."""
     rest = steady & ~disturbed
     return rest if rest.sum() >= MIN_STEADY_STEPS else steady
@@ -354,4 +356,4 @@ def _steady_steps(recording: Recording, best: StepCandidate, end: Floats, window
         later = np.flatnonzero(traced & (np.arange(n) >= warm))
         once[later] = len(later) <= MAX_FIRST_SHAPE_STEPS
     steady = (np.arange(n) >= max(warm, 0)) & ~once
-    return _without(steady, windowed)
+    return _exclude_disturbed(steady, windowed)

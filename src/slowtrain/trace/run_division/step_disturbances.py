@@ -185,7 +185,7 @@ def unfinished_interval_ms(recording: Recording) -> tuple[float, float] | None:
 
 def _waits_for_call(recording: Recording, begun_ms: float) -> bool:
     """Return whether most samples of the main thread since then are in TensorFlow's call of a function."""
-    samples = recording.lanes.get("stack", Spans()).between(begun_ms, recording.end_ms)
+    samples = recording.lanes.get("stack", Spans()).starting_between(begun_ms, recording.end_ms)
     if not len(samples):
         return False
     leaves = (str(recording.names[int(n)].detail.get("leaf_file")) for n in samples.name)

@@ -15,39 +15,39 @@ from slowtrain.recording.thinned_summary import Durations, ThinnedHole
 
 
 def thinned_run_steps(
-    kept: Steps, piece: Ints, names: Collection[int], holes: Sequence[ThinnedHole], start_ns: int
+    recorded: Steps, piece: Ints, names: Collection[int], holes: Sequence[ThinnedHole], start_ns: int
 ) -> Steps:
-    """Return ``kept`` with the long steps and totals of the holes. ``piece``: holes before each kept step."""
+    """Return ``recorded`` with the long steps and totals of the holes. ``piece``: holes before each kept step."""
     counts = [h.count(names) for h in holes]
     before = np.concatenate(([0], np.cumsum(counts)))
-    number = np.arange(len(kept)) + before[np.clip(piece, 0, len(holes))]
+    number = np.arange(len(recorded)) + before[np.clip(piece, 0, len(holes))]
     first = np.searchsorted(piece, np.arange(len(holes)), side="right") + before[:-1]  # of each hole's first step
     # Steps next to a hole lack their end, or what was recorded before their own span.
     across = np.diff(piece) != 0
     edge = np.append(across, False) | np.append(False, across)
-    settled = kept.start_ms[kept.steady][0] if kept.steady.any() else np.inf
-    told = [i for i, h in enumerate(holes) if counts[i] and (h.start_ns - start_ns) / 1e6 >= settled]
-    start, end, long = _long_steps(holes, first, told, names, start_ns)
-    order = np.argsort(np.concatenate((kept.start_ms, start)), kind="stable")
-    at = np.maximum(np.searchsorted(kept.start_ms, start, side="right") - 1, 0)
+    settled = recorded.start_ms[recorded.steady][0] if recorded.steady.any() else np.inf
+    reported = [i for i, h in enumerate(holes) if counts[i] and (h.start_ns - start_ns) / 1e6 >= settled]
+    start, end, long = _long_steps(holes, first, reported, names, start_ns)
+    order = np.argsort(np.concatenate((recorded.start_ms, start)), kind="stable")
+    at = np.maximum(np.searchsorted(recorded.start_ms, start, side="right") - 1, 0)
 
     def both(mine: Bools, value: bool) -> Bools:
         return np.asarray(np.concatenate((mine, np.full(len(start), value)))[order])
 
     found = replace(
-        kept,
-        start_ms=np.concatenate((kept.start_ms, start))[order],
-        end_ms=np.concatenate((kept.end_ms, end))[order],
-        steady=both(kept.steady & ~edge, False),
-        windowed=both(kept.windowed, False),
-        rare=both(np.zeros(len(kept), dtype=bool), True),
+        recorded,
+        start_ms=np.concatenate((recorded.start_ms, start))[order],
+        end_ms=np.concatenate((recorded.end_ms, end))[order],
+        steady=both(recorded.steady & ~edge, False),
+        windowed=both(recorded.windowed, False),
+        rare=both(np.zeros(len(recorded), dtype=bool), True),
         edge=both(edge, False),
-        block=np.concatenate((kept.block, kept.block[at]))[order],
-        size=np.concatenate((kept.size, kept.size[at]))[order],
+        block=np.concatenate((recorded.block, recorded.block[at]))[order],
+        size=np.concatenate((recorded.size, recorded.size[at]))[order],
         numbers=np.concatenate((number, long))[order].astype(np.int64),
     )
-    stretches = [_thinned_stretch(holes[i], int(first[i]), counts[i], names, start_ns) for i in told]
-    turns = (holes[i].turns[n] for i in told for n in names if n in holes[i].turns)
+    stretches = [_thinned_stretch(holes[i], int(first[i]), counts[i], names, start_ns) for i in reported]
+    turns = (holes[i].turns[n] for i in reported for n in names if n in holes[i].turns)
     return replace(found, whole=_run_totals(found, stretches, max((t.unkept_ns / 1e6 for t in turns), default=0.0)))
 
 
@@ -71,25 +71,25 @@ def claim_hole_time(
     stepping = min(sum(s.total_ms for s in stretches), time)
     spent[Phase.STEPS] += stepping
     left = intervals.subtract(left, holes)
-    between, beside = left, dict.fromkeys(spent, 0.0)
+    between, other_ms = left, dict.fromkeys(spent, 0.0)
     if len(holes[0]):
         between = intervals.intersect(left, (holes[0][:1], holes[1][-1:]))
     for phase, those in claims:
         inside = intervals.intersect(between, those)
-        beside[phase] += intervals.total_length(inside) if phase is not Phase.STEPS else 0.0
+        other_ms[phase] += intervals.total_length(inside) if phase is not Phase.STEPS else 0.0
         between = intervals.subtract(between, those)
-    total = sum(beside.values())
-    for phase, ms in beside.items():
+    total = sum(other_ms.values())
+    for phase, ms in other_ms.items():
         spent[phase] += (time - stepping) * (ms / total if total else float(phase is Phase.EPOCH))
     return left
 
 
 def _long_steps(
-    holes: Sequence[ThinnedHole], first: Ints, told: Sequence[int], names: Collection[int], start_ns: int
+    holes: Sequence[ThinnedHole], first: Ints, reported: Sequence[int], names: Collection[int], start_ns: int
 ) -> tuple[Floats, Floats, Ints]:
     """Return start, end and number of the holes' long steps."""
     rows = [np.zeros((0, 3))]
-    for i in told:
+    for i in reported:
         hole = holes[i]
         mine = hole.long[np.isin(hole.long[:, 0], list(names))]
         inside = mine[:, 3].astype(np.float64)
@@ -113,21 +113,21 @@ def _thinned_stretch(
 
 
 def _run_totals(found: Steps, stretches: list[ThinnedStretch], long_ms: float) -> RunTotals:
-    ms, early = found.ms, ~found.told & ~found.windowed
+    ms, early = found.ms, ~found.steady_or_rare & ~found.windowed
     mine = found.steady if found.edge is None else found.steady | (found.edge & early)
     count = int(mine.sum()) + sum(s.count for s in stretches)
     total = float(ms[mine].sum()) + sum(s.total_ms for s in stretches)
     known = Durations.of((ms[mine] * 1e6).astype(np.int64)).ms()
     weight = _step_weights(found, count, long_ms)
-    told = float(weight @ ms) * count
-    weight *= total / told if told else 0.0
+    weighted_ms = float(weight @ ms) * count
+    weight *= total / weighted_ms if weighted_ms else 0.0
     return RunTotals(count, total, *_join_buckets([known, *((s.bucket_ms, s.buckets) for s in stretches)]), weight,
                  tuple(stretches), long_ms)  # fmt: skip
 
 
 def _step_weights(found: Steps, count: int, long_ms: float) -> Floats:
     """Return the steps' weights: a long step stands for itself, the other kept ones for all remaining steps."""
-    long = (found.ms > long_ms) & found.told
+    long = (found.ms > long_ms) & found.steady_or_rare
     usual = found.steady & ~long
     weight = long.astype(np.float64)
     if usual.any():

@@ -1,4 +1,4 @@
-"""Shuffle buffers, for whose filling epochs wait; caches of data sets: unused ones, and ones that keep too little."""
+"""Shuffle buffers that epochs wait for, and caches of data sets that are unused or keep too little."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class ShuffleFill:
 
 
 def find_shuffle_fill(trace: Trace) -> ShuffleFill | None:
-    """Return the user's shuffle buffer for whose filling the epochs wait, or None."""
+    """Return the user's shuffle buffer that epochs wait for while it fills, or None."""
     pipe = trace.pipeline
     if pipe is None:
         return None
@@ -87,12 +87,12 @@ def find_shuffle_fill(trace: Trace) -> ShuffleFill | None:
     count = max(int(trace.steps.steady.sum()), 1)
     rest = trace.step_ms - trace.mean(Category.INPUT)
     epochs, each = first + times, max(each, outside / max(times, 1))
-    made = _batch_making_ms(trace, node, each)
+    batch_ms = _batch_making_ms(trace, node, each)
     # Elements made during the steps share the cores with them; before, they were made while the steps waited.
     own = float(trace.facts.get("step_cpu_ms") or 0.0)
     making_cores = min(largest_parallelism(pipe.upstream_nodes(node)), trace.cores)
-    shared = (min(own, trace.cores * rest) + made * making_cores) / trace.cores if own else 0.0
-    return ShuffleFill(node, inside / count, outside, max(made - rest, shared - rest, 0.0), epochs, each)
+    shared = (min(own, trace.cores * rest) + batch_ms * making_cores) / trace.cores if own else 0.0
+    return ShuffleFill(node, inside / count, outside, max(batch_ms - rest, shared - rest, 0.0), epochs, each)
 
 
 def _first_call_fill_ms(trace: Trace, node: Node) -> float:
@@ -112,12 +112,12 @@ def _first_call_fill_ms(trace: Trace, node: Node) -> float:
 
 def _buffer_fill_ms(trace: Trace, node: Node) -> float:
     """Return the time to make all elements that the buffer holds, from the counters; 0 if unknown."""
-    pipe, held = trace.pipeline, _buffer_elements(node)
+    pipe, elements = trace.pipeline, _buffer_elements(node)
     up = pipe.upstream_nodes(node) if pipe is not None else []
     passed = max((n.elements for n in up if n.id in node.inputs), default=node.elements)
-    if not held or passed <= 0:
+    if not elements or passed <= 0:
         return 0.0
-    return held * (sum(n.ms / max(n.parallelism or 1.0, 1.0) for n in up) + node.ms) / passed
+    return elements * (sum(n.ms / max(n.parallelism or 1.0, 1.0) for n in up) + node.ms) / passed
 
 
 def _buffer_elements(node: Node) -> int:
@@ -129,16 +129,16 @@ def _buffer_elements(node: Node) -> int:
 def _batch_making_ms(trace: Trace, node: Node, each_ms: float) -> float:
     """Return the time to make a batch's elements, from the time that filling the buffer took per element."""
     batch = node.elements
-    held = _buffer_elements(node)
-    if held >= batch > 0:
-        return each_ms / held * batch
+    elements = _buffer_elements(node)
+    if elements >= batch > 0:
+        return each_ms / elements * batch
     # The buffer's size is unknown: uses the nodes that feed it, scaled to one batch of elements.
     pipe = trace.pipeline
     if pipe is None:
         return 0.0
     up = pipe.upstream_nodes(node)
     per = batch / max(max((n.elements for n in up), default=batch), 1e-9)
-    return pipe.changed(*(replace(n, ms=n.ms * min(per, 1.0)) for n in up)).made_ms
+    return pipe.with_nodes(*(replace(n, ms=n.ms * min(per, 1.0)) for n in up)).made_ms
 
 
 def _fill_ms_in_steps(trace: Trace) -> tuple[float, int, float]:
@@ -177,9 +177,9 @@ def expected_passes(trace: Trace, pipe: Pipeline) -> int:
     batches; for a repeated data set from the length of its input. A `fit` that counts its steps makes no passes.
     """
     length = pipe.written[-1].detail.get("cardinality") if pipe.written else None
-    made = data_passes(pipe)
-    if made > 1 or not isinstance(length, int) or not 0 < pipe.batches < length:
-        return made
+    passes = data_passes(pipe)
+    if passes > 1 or not isinstance(length, int) or not 0 < pipe.batches < length:
+        return passes
     return max((n for n in _fit_epochs(trace) if isinstance(n, int)), default=1)
 
 
@@ -246,7 +246,7 @@ def _cache_after_most_work(pipe: Pipeline) -> Node | None:
 
 
 def _unfilled_cache(trace: Trace) -> UnreadCache | None:
-    """Return a cache after most of the work, of which no pass reaches the end."""
+    """Return a cache that comes after most of the work and that no pass reads to the end."""
     pipe = trace.pipeline
     cache = _cache_after_most_work(pipe) if pipe is not None else None
     if pipe is None or cache is None or cache.written is None:

@@ -58,12 +58,12 @@ class GrowingContainer:
     def bytes_per_step(self) -> float:
         return self.per_step * self.element_bytes
 
-    def said(self, unit: GrowthUnit) -> str:
+    def describe(self, unit: GrowthUnit) -> str:
         least = "at least " if self.at_least else ""
         each = f" of {least}{format_bytes(self.element_bytes)}" if self.element_bytes else ""
         if self.array:
-            told, name = (unit.steps, unit.name) if unit.place is not None else (1.0, "step")
-            grows = f"grows by {format_bytes(told * self.per_step)} per {name}"
+            steps, name = (unit.steps, unit.name) if unit.place is not None else (1.0, "step")
+            grows = f"grows by {format_bytes(steps * self.per_step)} per {name}"
             return f"`{self.path}` ({self.kind}) has {format_bytes(self.length)} and {grows}"
         what = self.element if self.element not in ("", "NoneType") else "element"
         return f"`{self.path}` holds {self.length:,} × {what}{each} and grows by {unit.pace(self.per_step)}"
@@ -204,7 +204,7 @@ class KeptObjects:
         found = {OBJECTS_KEY: self.kinds[0].per_step} if self.kinds else {}
         return found | ({MADE_KEY: sum(m.bytes_per_step for m in self.lines)} if self.lines else {})
 
-    def said(self, unit: GrowthUnit) -> str:
+    def describe(self, unit: GrowthUnit) -> str:
         kinds = [f"`{k.short}`: {k.count:,} objects, {unit.pace(k.per_step)} more" for k in self.kinds]
         lines = [f"{format_bytes(m.bytes_per_step)} a step allocated and kept at {m.place.short}" for m in self.lines]
         if lines:

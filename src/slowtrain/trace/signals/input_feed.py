@@ -191,7 +191,7 @@ class NestedDatasets:
     def without_nesting(self) -> Pipeline:
         """Return the pipeline if its elements came directly, without data sets of their own."""
         inside = [self.node, *self.pipe.upstream_nodes(self.node)]
-        return self.pipe.changed(
+        return self.pipe.with_nodes(
             *(replace(n, ms=min(n.ms, BATCH_CALL_MS + n.elements * READY_ELEMENT_US / 1e3)) for n in inside)
         )
 
@@ -199,7 +199,7 @@ class NestedDatasets:
         """Return the pipeline if whole batches came: later maps are called once per batch if they can work on one."""
         behind = [n for n in self.pipe.nodes if self.node in self.pipe.upstream_nodes(n) and n.family == "Map"]
         able = [n for n in behind if n.written is not None and can_take_batches(n.written)]
-        return self.without_nesting().changed(
+        return self.without_nesting().with_nodes(
             *(as_batched_map(n, BATCH_CALL_MS + calls_per_batch(self.pipe, n) * READY_ELEMENT_US / 1e3) for n in able)
         )
 
@@ -209,8 +209,8 @@ def find_nested_datasets(trace: Trace, *, of_files: bool) -> NestedDatasets | No
     deep, pipe = trace.kernels, waited_pipeline(trace)
     if deep is None or pipe is None:
         return None
-    made = {op: count for op, (_, count) in deep.by_input.items() if DATASET_OP.search(op)}
-    count = max(made.values(), default=0.0)
+    counts = {op: count for op, (_, count) in deep.by_input.items() if DATASET_OP.search(op)}
+    count = max(counts.values(), default=0.0)
     written = [w.place for w in pipe.written if w.family in NESTING_FAMILIES and w.place is not None]
     # TensorFlow itself iterates a data set of files.
     written = written or [w.place for w in pipe.written if w.op.startswith(FILE_DATASET_OPS) and w.place is not None]
@@ -218,7 +218,7 @@ def find_nested_datasets(trace: Trace, *, of_files: bool) -> NestedDatasets | No
     if not written or not slow or count < MIN_NESTED_PER_BATCH:
         return None
     reads = any(
-        op.startswith(FILE_DATASET_OPS) and times >= MIN_FILE_DATASET_SHARE * count for op, times in made.items()
+        op.startswith(FILE_DATASET_OPS) and times >= MIN_FILE_DATASET_SHARE * count for op, times in counts.items()
     )
     return NestedDatasets(pipe, slow[0], written[-1], count) if reads is of_files else None
 
@@ -275,10 +275,10 @@ def merge_producer_lines(several: list[Producer]) -> list[Line]:
 
 def data_passes(pipe: Pipeline) -> int:
     """Return passes over the data: iterators, or passes of a ``repeat`` of something of known length."""
-    given = next((n.elements * pipe.batches for n in pipe.nodes if repeats_input(n.name)), 0.0)
+    elements = next((n.elements * pipe.batches for n in pipe.nodes if repeats_input(n.name)), 0.0)
     again = next((pipe.written[w.inputs[0]] for w in pipe.written if w.family == "Repeat" and w.inputs), None)
     length = int((again.detail.get("cardinality") if again is not None else 0) or 0)
-    return max(int(given / length), pipe.epochs) if length > 0 else pipe.epochs
+    return max(int(elements / length), pipe.epochs) if length > 0 else pipe.epochs
 
 
 def epoch_result_bytes(pipe: Pipeline, node: Node) -> float | None:

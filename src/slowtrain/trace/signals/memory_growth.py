@@ -63,7 +63,7 @@ class MemorySlope:
     def grows(self) -> bool:
         return self.low > 0
 
-    def said(self, unit: GrowthUnit) -> str:
+    def describe(self, unit: GrowthUnit) -> str:
         per, low, high = (format_bytes(v * unit.steps) for v in (self.per_step, self.low, self.high))
         grown = f"memory grew by {format_bytes(self.total_bytes)} in {self.steps:,.0f} steps"
         return f"{grown}, {per} per {unit.name}" + (f" ({low} to {high})" if self.low < self.high else "")
@@ -83,7 +83,7 @@ class MemorySlope:
         found = dict(zip(names, (self.per_step, self.low, self.high, self.total_bytes), strict=True))
         return found | ({"full_in_h": hours} if hours is not None else {})
 
-    def until(self, left: float | None, hours: float | None) -> str:
+    def time_until_full(self, left: float | None, hours: float | None) -> str:
         """Return a clause about when memory is full; empty if unknown."""
         if left is None or hours is None:
             return ""

@@ -53,15 +53,15 @@ def most_grown_stage(trace: Trace, early: Ints, late: Ints) -> tuple[GrownStage,
     if first is None or last is None:
         return None
     (ms, elements), (late_ms, late_elements) = first, last
-    told = np.isfinite(ms) & np.isfinite(late_ms)
-    if not told.any():
+    is_finite = np.isfinite(ms) & np.isfinite(late_ms)
+    if not is_finite.any():
         return None
-    i = int(np.argmax(np.where(told, late_ms - ms, -np.inf)))
+    i = int(np.argmax(np.where(is_finite, late_ms - ms, -np.inf)))
     a_step = pipe.course.a_step if pipe.course is not None else 1
     grown = GrownStage(
         pipe.nodes[i], (float(ms[i]), float(late_ms[i])), (float(elements[i]), float(late_elements[i])), a_step
     )
-    return grown, (float(ms[told].sum()), float(late_ms[told].sum()))
+    return grown, (float(ms[is_finite].sum()), float(late_ms[is_finite].sum()))
 
 
 def _pipeline_key(pipe: Pipeline) -> tuple[object, ...]:

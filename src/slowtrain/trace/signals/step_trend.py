@@ -83,7 +83,7 @@ def comparable_steps(trace: Trace, ms: Floats | None = None) -> StepSeries:
 
     ``ms`` is a part of each step's time, for all of the trace's steps; the whole time without it.
     """
-    return trace.once(_steps_of_main_loop) if ms is None else _steps_of_main_loop(trace, ms)
+    return trace.compute_once(_steps_of_main_loop) if ms is None else _steps_of_main_loop(trace, ms)
 
 
 def _steps_of_main_loop(trace: Trace, ms: Floats | None = None) -> StepSeries:
@@ -168,8 +168,8 @@ def stretch_medians(values: Floats, stretches: int) -> Floats:
 
 def _theil_sen(x: Floats, y: Floats) -> float:
     a, b = np.triu_indices(len(x), 1)
-    apart = x[b] - x[a]
-    return float(median_value((y[b] - y[a])[apart > 0] / apart[apart > 0])) if (apart > 0).any() else 0.0
+    distance = x[b] - x[a]
+    return float(median_value((y[b] - y[a])[distance > 0] / distance[distance > 0])) if (distance > 0).any() else 0.0
 
 
 def epoch_growth(steps: Steps) -> StepGrowth | None:
@@ -178,12 +178,12 @@ def epoch_growth(steps: Steps) -> StepGrowth | None:
     For effects at the beginning of epochs only. ``sure`` comes from the order of the epochs (Mann-Kendall test), for
     callers that know a reason. It does not exclude that something else slowed the machine.
     """
-    told = ~steps.windowed
-    block, place = np.unique(steps.block[told], return_inverse=True)
+    is_counted = ~steps.windowed
+    block, place = np.unique(steps.block[is_counted], return_inverse=True)
     if len(block) < MIN_EPOCHS + 1:
         return None
     count = np.bincount(place)
-    mean, at = (np.bincount(place, values[told])[1:] / count[1:] for values in (steps.ms, step_numbers(steps)))
+    mean, at = (np.bincount(place, values[is_counted])[1:] / count[1:] for values in (steps.ms, step_numbers(steps)))
     a, b = np.triu_indices(len(mean), 1)
     slopes = (mean[b] - mean[a]) / (at[b] - at[a])
     slope, low, high = (float(quantile(slopes, share)) for share in (0.5, 0.025, 0.975))

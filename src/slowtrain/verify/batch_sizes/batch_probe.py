@@ -59,7 +59,7 @@ class RecordedProbe:
     card_bytes: int | None = None
 
     @property
-    def measured(self) -> MeasuredBatch:
+    def measured_batch(self) -> MeasuredBatch:
         return MeasuredBatch(self.batch, self.record)
 
 
@@ -133,11 +133,11 @@ class BatchProbes:
         if not records:
             raise InputError(f"{self.bench.script.target} requested no memory from TensorFlow's allocators")
         name = next((n for n in records if _is_gpu_allocator(n)), max(records))
-        facts, told = trace.fact("variables"), trace.fact("allocator") or {}
-        limit = told.get("limit_bytes")
+        facts, allocator = trace.fact("variables"), trace.fact("allocator") or {}
+        limit = allocator.get("limit_bytes")
         found = RecordedProbe(
             taken, name, records[name], dict(facts) if isinstance(facts, dict) else {}, probe.wall_s,
-            limit_bytes=limit, card_bytes=int(limit / told["share"]) if limit else None,
+            limit_bytes=limit, card_bytes=int(limit / allocator["share"]) if limit else None,
         )  # fmt: skip
         self.recorded.append(found)
         return found
@@ -166,7 +166,7 @@ def measure_peaks(sizing: BatchProbes, pool: MemoryPool | None) -> PeakForecast:
     if len(sizing.recorded) < 2:
         first = sizing.recorded[0] if sizing.recorded else sizing.first()
         sizing.at(first.batch // 2 if first.batch >= 2 * FIRST_BATCH else 2 * first.batch)
-    found = forecast_peaks([r.measured for r in sizing.recorded])
+    found = forecast_peaks([r.measured_batch for r in sizing.recorded])
     for _ in range(MAX_ROUNDS if pool is not None else 0):
         reached = found.measured[-1].batch
         largest = found.largest_fit(pool) if pool is not None else 0
@@ -177,7 +177,7 @@ def measure_peaks(sizing: BatchProbes, pool: MemoryPool | None) -> PeakForecast:
             sizing.at(step)
         except InputError:
             break  # the data or this computer's memory ends here: what is known stands
-        found = forecast_peaks([r.measured for r in sizing.recorded])
+        found = forecast_peaks([r.measured_batch for r in sizing.recorded])
     return found
 
 

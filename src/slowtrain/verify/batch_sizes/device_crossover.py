@@ -169,11 +169,11 @@ def parse_settings(text: str) -> tuple[tuple[str, Treatment], tuple[str, Treatme
 
     Raises ``InputError``, or ``EnvironmentMissing`` if there is no GPU.
     """
-    given = [part.strip() for part in text.split(",") if part.strip()]
-    if len(given) != 2 or given[0] == given[1]:
+    names = [part.strip() for part in text.split(",") if part.strip()]
+    if len(names) != 2 or names[0] == names[1]:
         raise InputError(f"--devices {text}: give two, such as gpu,cpu or cpu:threads=1,cpu:threads=2")
-    one, other = (_treatment(name, text) for name in given)  # an unknown setting is reported even if there is no GPU
-    if "gpu" in given:
+    one, other = (_treatment(name, text) for name in names)  # an unknown setting is reported even if there is no GPU
+    if "gpu" in names:
         gpus = Gpus()
         if not gpus.handles:
             raise EnvironmentMissing(

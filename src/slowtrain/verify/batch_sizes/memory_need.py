@@ -273,7 +273,7 @@ def memory_notes(sizing: BatchProbes, found: PeakForecast, largest: int | None, 
         yield f"the memory of {device.name} is taken as {device.limit_bytes >> 20:,} MiB: {device.source}"
     if "cpu" in sizing.recorded[0].allocator:
         yield CPU_NOTE
-    if not sizing.recorded[0].record.named:
+    if not sizing.recorded[0].record.names_ops:
         yield XLA_NOTE
     reached = found.measured[-1].batch
     if largest and largest > 2.5 * reached:

@@ -59,14 +59,14 @@ def measure_curve(
     """
     sizing = BatchProbes(bench, texts)
     sizing.own = own or sizing.own
-    found, said = None, []
+    found, notes = None, []
     try:
         if device is not None:
             found = measure_peaks(sizing, None)
         elif own is None:
             sizing.first()
     except NoRecord:
-        device, said = None, [NO_MEMORY_RECORD]
+        device, notes = None, [NO_MEMORY_RECORD]
     device = device_for_framework(sizing, device) if found is not None else device
     pool = MemoryPool(device.limit_bytes, growth) if device is not None else None
     limit = found.largest_fit(pool) if found is not None and pool is not None else None
@@ -77,10 +77,10 @@ def measure_curve(
         raise InputError(f"{bench.script.target} could not be timed: {search.ended}")
     if found is None and sizing.recorded:
         found, lacking = _measure_memory(sizing)
-        said += [lacking] if lacking else []
+        notes += [lacking] if lacking else []
     if found is not None:
         points = [replace(p, peak_bytes=found.outcome(p.batch).peak_bytes) for p in points]
-        said += [*memory_need.memory_notes(sizing, found, limit, device), STEPS_WERE_TIMED]
+        notes += [*memory_need.memory_notes(sizing, found, limit, device), STEPS_WERE_TIMED]
     fixed, slope, low, high = fit_step_line(points)
     sure = _is_knee_found(points, below)
     return BatchCurve(
@@ -100,7 +100,7 @@ def measure_curve(
         ended=search.ended,
         measured_on=side_files.computing_device(sizing.facts),
         source_sha256=side_files.source_sha256(sizing.facts),
-        notes=tuple(said),
+        notes=tuple(notes),
     )
 
 
@@ -129,7 +129,7 @@ class _KneeSearch:
 
     def points(self) -> list[Point]:
         """The measured points, by batch."""
-        while (batch := self._next()) is not None:
+        while (batch := self._next_batch()) is not None:
             left_s = max(self.sizing.bench.left_s, 0.0)
             if self._points and left_s < TIME_MARGIN_FACTOR * self._longest_s:
                 over = f"{left_s:.0f} s were left, and another batch takes about {self._longest_s:.0f}"
@@ -142,7 +142,7 @@ class _KneeSearch:
                 self._close(batch, str(error), both=not self._points or isinstance(error, _FixedBatch))
         return [self._points[batch] for batch in sorted(self._points)]
 
-    def _next(self) -> int | None:
+    def _next_batch(self) -> int | None:
         """The next batch to time; None if the answer is known or nothing more can be measured."""
         if not self._points:
             return self._first()

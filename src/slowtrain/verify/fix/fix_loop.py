@@ -159,40 +159,40 @@ def fix_script(bench: Bench, allowed: frozenset[Effect] = DEFAULT_EFFECTS, devic
     seen = before = _run_diagnosis(bench, files)
     attempts: list[Attempt] = []
     tried: set[tuple[str, str]] = set()
-    kept: list[KeptCure] = []
+    kept_cures: list[KeptCure] = []
     as_it_is: list[Trial] = []  # trials whose baseline is the unchanged script
     over, sizes = False, None
     while (choice := _next_cure(seen, files, allowed, tried, attempts)) is not None:
         if sizes is None and needs_batch_size(choice.diagnosis, choice.prescription):
-            seen, sizes = _diagnose_with_sizes(bench, before, seen, choice, files, kept, device)
-            before = before if kept else seen
+            seen, sizes = _diagnose_with_sizes(bench, before, seen, choice, files, kept_cures, device)
+            before = before if kept_cures else seen
             continue  # the cause may have another cure now
         tried.add((choice.diagnosis.cause, choice.prescription.says))
-        one = _try_cure(bench, before, seen, files, choice, kept)
+        one = _try_cure(bench, before, seen, files, choice, kept_cures)
         attempts.append(one.attempt)
-        if one.trial is not None and not kept:
+        if one.trial is not None and not kept_cures:
             as_it_is.append(one.trial)
         if one.attempt.kept and one.trial is not None:
             files = choice.files
-            kept.append(KeptCure(one.attempt, choice.prescription.effect, one.trial, one.rule, files, seen))
-            within = _with_time_set_aside(bench, before, [(k.rule, k.trial.scope) for k in kept])
+            kept_cures.append(KeptCure(one.attempt, choice.prescription.effect, one.trial, one.rule, files, seen))
+            within = _with_time_set_aside(bench, before, [(k.rule, k.trial.scope) for k in kept_cures])
             if not _has_time_for(within, seen):
                 over = True
                 break
             seen = _run_diagnosis(within, files, sizes)
-    joint = measure_together(bench, before, kept)
+    joint = measure_together(bench, before, kept_cures)
     if joint.dropped:  # what remains was diagnosed before the first of them was applied
-        seen, files = kept[len(joint.kept)].before, joint.kept[-1].files
+        seen, files = kept_cures[len(joint.kept)].before, joint.kept[-1].files
     again = {(a.name, a.says): a for a in joint.dropped}
     attempts = [again.get((a.name, a.says), a) for a in attempts]
     late = over and not joint.dropped
-    left = [d for d in seen.checkup.diagnoses if not late or d.cause != kept[-1].attempt.name]
+    left = [d for d in seen.checkup.diagnoses if not late or d.cause != kept_cures[-1].attempt.name]
     return Proof(
         (bench.script.target, *bench.script.arguments),
         tuple(attempts),
         joint.verdict,
-        unified_diff(files.changed(), Path.cwd()),
-        files.changed(),
+        unified_diff(files.changed_files(), Path.cwd()),
+        files.changed_files(),
         before.checkup,
         _checkup_after(joint, seen, late=late),
         tuple(manual_cures(left, attempts, allowed)),
@@ -211,7 +211,7 @@ def _proof_notes(bench: Bench, before: DiagnosedProbe, as_it_is: list[Trial]) ->
     yield from visibility_notes(before)
     steps = [pair[0] for trial in as_it_is if trial.scope == "step" for pair in trial.pairs[:1]]
     yield from unreached_parts(list(own_sources(bench.script)), steps[0] if steps else before.probe)
-    yield from [said for trial in as_it_is for said in nondeterminism_notes(trial, None)][:1]
+    yield from [note for trial in as_it_is for note in nondeterminism_notes(trial, None)][:1]
 
 
 def _checkup_after(joint: JointResult, seen: DiagnosedProbe, *, late: bool) -> Checkup | None:
@@ -251,12 +251,12 @@ def _diagnose_with_sizes(
     seen: DiagnosedProbe,
     choice: ChosenCure,
     files: EditedFiles,
-    kept: Sequence[KeptCure],
+    kept_cures: Sequence[KeptCure],
     device: Device | None,
 ) -> tuple[DiagnosedProbe, MeasuredSizes]:
     """Diagnoses again with measured times at other batch sizes, if these can be measured and written."""
     probed = _probe_rule(seen, choice)
-    spare = _with_time_set_aside(bench, script, [*((k.rule, k.trial.scope) for k in kept), probed])
+    spare = _with_time_set_aside(bench, script, [*((k.rule, k.trial.scope) for k in kept_cures), probed])
     spare = replace(spare, deadline=spare.deadline - minimum_trial_s(seen, *probed))
     sizes = measure_sizes(spare, seen, choice.diagnosis, files.texts(), device)
     if sizes.known is None:
@@ -305,12 +305,12 @@ def _try_cure(
     seen: DiagnosedProbe,
     files: EditedFiles,
     choice: ChosenCure,
-    kept: Sequence[KeptCure],
+    kept_cures: Sequence[KeptCure],
 ) -> TriedCure:
     diagnosis, prescription = choice.diagnosis, choice.prescription
     rule, scope = _probe_rule(seen, choice)
     # Kept cures are measured together at the end. Time for that is set aside before the second is tried.
-    at_last = [(k.rule, k.trial.scope) for k in kept]
+    at_last = [(k.rule, k.trial.scope) for k in kept_cures]
     bench = _with_time_set_aside(bench, script, at_last if choice.treatment.cures else [*at_last, (rule, scope)])
     if not _has_time_for(bench, seen, rule, scope):
         return TriedCure(
@@ -323,7 +323,7 @@ def _try_cure(
     candidate = Candidate(diagnosis.cause, choice.files.texts(), choice.treatment)
     predicted: Saving | None = diagnosis.saving
     trial = run_trial(bench, baseline, candidate, rule, scope)
-    if not trial.alike and not seen.probe.stopped:
+    if not trial.has_equal_work and not seen.probe.stopped:
         rule, scope = Rule(), "run"  # a saving per step predicts nothing for the run
         if not _has_time_for(bench, seen, rule, scope):
             return TriedCure(_dropped_attempt(diagnosis, prescription, f"{INCOMPARABLE_STEPS}; give a longer --budget"))
@@ -335,7 +335,7 @@ def _try_cure(
         why = PROVEN_WITHOUT_EDIT if attempt.kept else attempt.why
         return TriedCure(replace(attempt, kept=False, why=why), trial, rule)
     before = {**choice.files.original, **files.current}  # a file that no kept cure changed is in its original state
-    changed = EditedFiles(before, choice.files.current).changed()
+    changed = EditedFiles(before, choice.files.current).changed_files()
     return TriedCure(replace(attempt, diff=unified_diff(changed, Path.cwd())), trial, rule)
 
 

@@ -43,12 +43,12 @@ def prove_candidate(
     if trial.failed and trial.failed.startswith("baseline: "):
         raise InputError(f"the unchanged script does not run ({trial.failed[10:]}); nothing to compare with")
     attempt = judge_trial(name, "a treatment without an edit" if cures else "your own change", effect, None, trial)
-    attempt = attempt if trial.alike else replace(attempt, why=f"{attempt.why} (--scope run)")
-    changed = unified_diff(files.changed(), Path.cwd())
-    said = trial.pairs and not attempt.remark
+    attempt = attempt if trial.has_equal_work else replace(attempt, why=f"{attempt.why} (--scope run)")
+    changed = unified_diff(files.changed_files(), Path.cwd())
+    shows_loss = trial.pairs and not attempt.remark
     notes = (
         f"a run is {trial.per_process}",
-        *((f"loss {trial.parity(effect).says}",) if said else ()),
+        *((f"loss {trial.parity(effect).says}",) if shows_loss else ()),
         *nondeterminism_notes(trial, effect),
         *_unreached_treatments(trial, placed),
     )
@@ -80,12 +80,12 @@ def uncontained_effects(bench: Bench, files: EditedFiles | None = None) -> tuple
 def judge_trial(name: str, says: str, effect: Effect | None, predicted: Saving | None, trial: Trial) -> Attempt:
     """An attempt that is kept if the candidate is faster and keeps its promise about the loss."""
     verdict, parity = trial.verdict(effect), trial.parity(effect)
-    kept, why = False, trial.failed or ""
+    is_kept, why = False, trial.failed or ""
     if verdict is not None and not trial.failed:
-        kept = verdict.outcome == BETTER and parity.holds is not False
+        is_kept = verdict.outcome == BETTER and parity.holds is not False
         why = _verdict_reason(verdict, parity, effect)
-    remark = _loss_remark(parity) if kept else ""
-    return Attempt(name, says, effect, predicted, verdict, kept, "" if kept else why, remark=remark)
+    remark = _loss_remark(parity) if is_kept else ""
+    return Attempt(name, says, effect, predicted, verdict, is_kept, "" if is_kept else why, remark=remark)
 
 
 def nondeterminism_notes(trial: Trial, effect: Effect | None) -> Iterator[str]:
@@ -214,12 +214,12 @@ def joint_rule(probes: Sequence[tuple[Rule, str]]) -> tuple[Rule, str]:
     return Rule(seconds, max(r.steps for r in rules), later=any(r.later for r in rules)), "step"
 
 
-def measure_together(bench: Bench, script: DiagnosedProbe, kept: Sequence[KeptCure]) -> JointResult:
+def measure_together(bench: Bench, script: DiagnosedProbe, cures: Sequence[KeptCure]) -> JointResult:
     """Measures all kept cures against the ``script`` as it was. While that fails, the last cure is dropped.
 
     A single cure was measured against the script already, and stands.
     """
-    standing, dropped = list(kept), list[Attempt]()
+    standing, dropped = list(cures), list[Attempt]()
     while len(standing) > 1:
         rule, scope = joint_rule([(k.rule, k.trial.scope) for k in standing])
         # The last probe may have used a little of the time that was set aside.

@@ -47,7 +47,7 @@ class EditedFiles:
         """The texts that replace the files in a probe, by path."""
         return {str(path): decode_source(content) for path, content in self.current.items()}
 
-    def changed(self) -> tuple[ChangedFile, ...]:
+    def changed_files(self) -> tuple[ChangedFile, ...]:
         return tuple(
             ChangedFile(path, self.original[path], content)
             for path, content in sorted(self.current.items())
@@ -74,14 +74,14 @@ def patch_root(paths: Iterable[Path], folder: Path) -> Path:
     """
     paths = list(paths)
     known = (repository_root(folder), folder)
-    held = (one for one in known if one is not None and all(path.is_relative_to(one) for path in paths))
-    return next(held, None) or Path(os.path.commonpath([path.parent for path in paths]))
+    containing = (one for one in known if one is not None and all(path.is_relative_to(one) for path in paths))
+    return next(containing, None) or Path(os.path.commonpath([path.parent for path in paths]))
 
 
 def repository_root(folder: Path) -> Path | None:
     """The top folder of the git repository that contains ``folder``."""
-    said = _git_output(folder, "rev-parse", "--show-toplevel")
-    return Path(said) if said else None
+    output = _git_output(folder, "rev-parse", "--show-toplevel")
+    return Path(output) if output else None
 
 
 def _git_output(folder: Path, *arguments: str) -> str:
@@ -164,8 +164,8 @@ def _prepare_replacement(part: Path, one: ChangedFile) -> None:
 
 def _uncommitted_files(folder: Path) -> list[str]:
     """Files with uncommitted changes in the repository that contains ``folder``; without untracked files."""
-    said = _git_output(folder, "status", "--porcelain", "-z", "--no-renames", "--untracked-files=no")
-    return [row[3:] for row in said.split("\0") if row]
+    output = _git_output(folder, "status", "--porcelain", "-z", "--no-renames", "--untracked-files=no")
+    return [row[3:] for row in output.split("\0") if row]
 
 
 def _read_own_file(path: Path) -> bytes:
@@ -270,5 +270,5 @@ def _git_apply(patch: Path, text: str, folder: Path) -> None:
     except (OSError, subprocess.TimeoutExpired) as error:
         raise InputError(f"git is needed to apply {patch} ({error})") from error
     if done.returncode:
-        said = (done.stderr.decode("utf-8", "replace").strip().splitlines() or ["git apply failed"])[0]
-        raise InputError(f"{patch} does not apply ({said})")
+        message = (done.stderr.decode("utf-8", "replace").strip().splitlines() or ["git apply failed"])[0]
+        raise InputError(f"{patch} does not apply ({message})")

@@ -63,12 +63,12 @@ class Parity:
 
 def weight_parity(effect: Effect | None, baselines: Sequence[Weights], candidates: Sequence[Weights]) -> Parity:
     """As :func:`loss_parity`, but compares the weights after the largest number of steps that all runs report."""
-    told = [{steps: (digest, moved) for steps, digest, moved in one} for one in (*baselines, *candidates)]
-    common = set.intersection(*(set(one) for one in told)) if told else set()
+    runs = [{steps: (digest, moved) for steps, digest, moved in one} for one in (*baselines, *candidates)]
+    common = set.intersection(*(set(one) for one in runs)) if runs else set()
     if not baselines or not candidates or not common:
         return Parity(None, "not measured", "neither losses nor weights could be read on both sides")
     steps = max(common)
-    ends = [one[steps] for one in told]
+    ends = [one[steps] for one in runs]
     first, mine = ends[: len(baselines)], ends[len(baselines) :]
     way, after = first[0][1], f"the weights after {format_count(steps, 'step')}"
     if not all(math.isfinite(moved) for _, moved in ends):
@@ -76,7 +76,7 @@ def weight_parity(effect: Effect | None, baselines: Sequence[Weights], candidate
     if way == 0.0 and all(moved == 0.0 for _, moved in ends):
         return Parity(None, "not measured", f"no step's loss could be read, and {after} equal those after the first")
     digests, moved = {digest for digest, _ in first}, [m for _, m in first]
-    own, apart = (d / (way or 1.0) for d in _largest_distances(moved, [m for _, m in mine], lambda a, b: abs(a - b)))
+    own, distance = (d / (way or 1.0) for d in _largest_distances(moved, [m for _, m in mine], lambda a, b: abs(a - b)))
     differs = f"{after} differ by {own:.1%} of their movement" if len(digests) > 1 else ""
     if all(other in digests for other, _ in mine):
         return Parity(True, "same", f"cannot be read; {after} are bit-identical", differs)
@@ -85,19 +85,19 @@ def weight_parity(effect: Effect | None, baselines: Sequence[Weights], candidate
         Effect.EQUIVALENT: max(MAX_WEIGHT_WAY_SHARE, MAX_BASELINE_DISTANCES * own),
     }
     allowed = bounds.get(effect) if effect is not None else None
-    holds = allowed is None or (apart <= allowed and (effect is not Effect.EXACT or len(digests) > 1))
-    says = f"cannot be read; {after} differ by {apart:.1%} of their movement"
+    holds = allowed is None or (distance <= allowed and (effect is not Effect.EXACT or len(digests) > 1))
+    says = f"cannot be read; {after} differ by {distance:.1%} of their movement"
     says += f", allowed {allowed:.1%}" if allowed is not None else ""
     says += f"; two baselines differ by {own:.1%}"
-    return Parity(holds, _within_phrase(apart) if holds else "differs", says, differs)
+    return Parity(holds, _within_phrase(distance) if holds else "differs", says, differs)
 
 
 def loss_parity(effect: Effect | None, baselines: Sequence[Losses], candidates: Sequence[Losses]) -> Parity:
     """Whether the candidates keep the promised ``effect``. Without an effect the difference is only reported."""
-    told = [_losses_by_step(one) for one in (*baselines, *candidates)]
+    runs = [_losses_by_step(one) for one in (*baselines, *candidates)]
     # Steps that all of them report: several batches in one execution report only the last one's loss.
-    common = sorted(set.intersection(*(set(one) for one in told))) if told else []
-    series = [[one[i] for i in common] for one in told]
+    common = sorted(set.intersection(*(set(one) for one in runs))) if runs else []
+    series = [[one[i] for i in common] for one in runs]
     first, mine = series[: len(baselines)], series[len(baselines) :]
     n = len(common)
     if not n or common[-1] + 1 < MIN_COMPARED_STEPS or not first or not mine:
@@ -109,18 +109,18 @@ def loss_parity(effect: Effect | None, baselines: Sequence[Losses], candidates: 
     n = bad[0]  # nothing can be compared from here on
     if not n or common[n - 1] + 1 < MIN_COMPARED_STEPS:
         return Parity(None, "not measured", "is not finite from the first step on, in all runs")
-    spread, apart = _largest_distances(first, mine, lambda one, other: _largest_difference(one, other, n))
+    spread, distance = _largest_distances(first, mine, lambda one, other: _largest_difference(one, other, n))
     differs = f"the loss of a step differs by {format_number(spread, 2)} of the mean" if spread else ""
-    if apart == 0.0:
+    if distance == 0.0:
         return Parity(True, "same", f"is bit-identical over {format_count(n, 'step')}", differs)
     if effect is Effect.EXACT:
-        holds = apart <= MAX_BASELINE_DISTANCES * spread
+        holds = distance <= MAX_BASELINE_DISTANCES * spread
         says = (
-            f"differs by {format_number(apart, 2)} over {format_count(n, 'step')}, allowed "
+            f"differs by {format_number(distance, 2)} over {format_count(n, 'step')}, allowed "
             f"{format_number(MAX_BASELINE_DISTANCES * spread, 2)}"
         )
         says += f"; two baselines differ by {format_number(spread, 2)}"
-        return Parity(holds, _within_phrase(apart) if holds else "differs", says, differs, apart)
+        return Parity(holds, _within_phrase(distance) if holds else "differs", says, differs, distance)
     shift, bound = _mean_shift(first, mine, n), _shift_bound(first, mine, n)
     says = f"differs by {round(shift, 3) or 0.0:.1%} in the mean of {format_count(n, 'step')}"  # avoids "-0.0%"
     if effect is Effect.EQUIVALENT:
@@ -130,8 +130,12 @@ def loss_parity(effect: Effect | None, baselines: Sequence[Losses], candidates: 
     return Parity(True, _within_phrase(abs(shift)), says, differs, abs(shift))
 
 
-def _within_phrase(apart: float) -> str:
-    return f"within {max(apart, MIN_DIFFERENCE):.0e}" if apart < 0.01 else f"within {format_number(apart, 2)}"
+def _within_phrase(difference: float) -> str:
+    return (
+        f"within {max(difference, MIN_DIFFERENCE):.0e}"
+        if difference < 0.01
+        else f"within {format_number(difference, 2)}"
+    )
 
 
 def _losses_by_step(losses: Losses) -> dict[int, float]:
@@ -191,8 +195,8 @@ def matched_parity(effect: Effect | None, baselines: Sequence[Probe], candidates
     Not measured if neither can be compared, because a step covers a different part of an iteration than before.
     """
     rows = min((len(p.losses) for p in (*baselines, *candidates)), default=0)  # rows that all of them have
-    told = [_loss_places(several, rows, telling=True) for several in (baselines, candidates)]
-    pairs = _match_functions(*told)
+    losses = [_loss_places(several, rows, telling=True) for several in (baselines, candidates)]
+    pairs = _match_functions(*losses)
     if pairs is not None:
         found = _joint_parity(effect, baselines, candidates, pairs)
         if found.holds is not None or all(any(p.losses) for p in (*baselines, *candidates)):
@@ -243,9 +247,9 @@ def _joint_parity(
         return next(iter(found.values()))
     # A broken promise comes first, then what is unknown, else all hold.
     holds = next(h for h in (False, None, True) if any(p.holds is h for p in found.values()))
-    told = {name: p for name, p in found.items() if p.holds is holds}
-    worst = max(told.values(), key=lambda p: p.apart)
-    says = [f"of {_shorten_name(name)} {p.says}" for name, p in told.items()]
+    relevant = {name: p for name, p in found.items() if p.holds is holds}
+    worst = max(relevant.values(), key=lambda p: p.apart)
+    says = [f"of {_shorten_name(name)} {p.says}" for name, p in relevant.items()]
     own = next((f"in {_shorten_name(name)} {p.own}" for name, p in found.items() if p.own), "")
     return Parity(holds, worst.loss, "; ".join(first_names(says, MAX_NAMED_FUNCTIONS)), own, worst.apart)
 

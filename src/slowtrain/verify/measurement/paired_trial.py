@@ -140,7 +140,7 @@ class Trial:
     failed: str | None = None
 
     @property
-    def alike(self) -> bool:
+    def has_equal_work(self) -> bool:
         """Whether the steps of both sides do the same work: predicted rows are not compared with trained rows.
 
         The steps of a script that predicts in a loop are calls of predict. Without these calls its steps are training
@@ -154,7 +154,7 @@ class Trial:
 
         None if nothing can be.
         """
-        probes = [p for pair in self.pairs for p in pair if self.alike]
+        probes = [p for pair in self.pairs for p in pair if self.has_equal_work]
         if self.scope == "run":
             return "run"
         if probes and all(p.sample_ms for p in probes):
@@ -224,7 +224,7 @@ def run_trial(bench: Bench, baseline: Candidate, candidate: Candidate, rule: Rul
             rule, lengthened, pairs = replace(rule, steps=wanted), True, []
             continue
         pairs.append(pair)
-        if scope == "step" and not Trial(scope, tuple(pairs)).alike:
+        if scope == "step" and not Trial(scope, tuple(pairs)).has_equal_work:
             return Trial(scope, tuple(pairs), INCOMPARABLE_STEPS)
         slowest = max(slowest, *(p.wall_s for p in pair))
         trial = Trial(scope, tuple(pairs))

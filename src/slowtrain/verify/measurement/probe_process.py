@@ -160,10 +160,15 @@ def run_probe(
     environment["PYTHONDONTWRITEBYTECODE"] = "1"  # else the interpreter would write bytecode beside the user's files
     start_ns = time.perf_counter_ns()
     about = launch.note_start(folder, launch.command_line(script.target, script.arguments, script.module), start_ns)
-    with tempfile.TemporaryFile() as printed, _input_file(script.stdin) as given:
+    with tempfile.TemporaryFile() as printed, _input_file(script.stdin) as input_file:
         with _signals_end_probe():
             child = subprocess.Popen(
-                argv, env=environment, stdin=given, stdout=printed, stderr=subprocess.STDOUT, start_new_session=True
+                argv,
+                env=environment,
+                stdin=input_file,
+                stdout=printed,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
             )
             try:
                 overdue = _wait_for_end(child, limit_s, tick, printed)
@@ -311,9 +316,9 @@ def _signals_end_probe() -> Iterator[None]:
     previous = {number: signal.signal(number, end) for number in (signal.SIGTERM, signal.SIGHUP)}
     try:
         yield
-    except _ReceivedSignal as told:
-        signal.signal(told.number, previous[signal.Signals(told.number)])
-        os.kill(os.getpid(), told.number)  # the probe has ended by now
+    except _ReceivedSignal as received:
+        signal.signal(received.number, previous[signal.Signals(received.number)])
+        os.kill(os.getpid(), received.number)  # the probe has ended by now
         raise
     finally:
         for number, handler in previous.items():
@@ -339,7 +344,7 @@ def _input_file(content: bytes | None) -> Iterator[Any]:
 
 def _failure_reason(tail: str, code: int) -> str:
     lines = [line.strip() for line in tail.splitlines() if line.strip()]
-    said = lines[-1][:300] if lines else "nothing was printed"
-    if said.startswith("EOFError"):
-        said += "; give its input with --stdin FILE"
-    return f"exit code {code}: {said}" if code > 0 else f"ended by signal {-code}: {said}"
+    last_line = lines[-1][:300] if lines else "nothing was printed"
+    if last_line.startswith("EOFError"):
+        last_line += "; give its input with --stdin FILE"
+    return f"exit code {code}: {last_line}" if code > 0 else f"ended by signal {-code}: {last_line}"

@@ -14,11 +14,11 @@ def _begin() -> None:
     here = os.path.dirname(os.path.abspath(__file__))
     sys.path[:] = [p for p in sys.path if os.path.abspath(p or ".") != here]
     folder = os.environ.pop("SLOWTRAIN_RECORDING", None)
-    given = os.environ.pop("SLOWTRAIN_PYTHONPATH", None)
-    if given is None:
+    user_path = os.environ.pop("SLOWTRAIN_PYTHONPATH", None)
+    if user_path is None:
         os.environ.pop("PYTHONPATH", None)
     else:
-        os.environ["PYTHONPATH"] = given
+        os.environ["PYTHONPATH"] = user_path
     ours = sys.modules.pop("sitecustomize")
     try:
         import sitecustomize  # type: ignore[import-not-found, unused-ignore]  # noqa: F401  the one that this file stood in front of, if there is any

@@ -58,11 +58,11 @@ class DenseEmbeddingUpdate(Cause[WholeTableOps]):
 
     def wants(self, trace: Trace) -> frozenset[Signal]:
         # A profile can show it by the ops that make a gradient dense. To judge the optimizer's own ops needs the model.
-        unknown = trace.fact("profile") and trace.once(_whole_table_ops) is None
+        unknown = trace.fact("profile") and trace.compute_once(_whole_table_ops) is None
         return self.needs | ({Signal.MODEL} if unknown else set())
 
     def find(self, trace: Trace) -> WholeTableOps | None:
-        found = trace.once(_whole_table_ops)
+        found = trace.compute_once(_whole_table_ops)
         if found is None:
             return None
         places = (self.lines_to_change(trace, found)[:2], found.where, _training_places(trace))

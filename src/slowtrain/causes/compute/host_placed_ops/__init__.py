@@ -53,13 +53,17 @@ class HostPlacedOps(Cause[HostPlacedFinding]):
     def wants(self, trace: Trace) -> frozenset[Signal]:
         device = trace.device
         # Small copies in both directions may be this cause, if the profile does not show their purpose.
-        if device is None or trace.once(_host_crossing) is not None or not _has_unexplained_copies(trace, device):
+        if (
+            device is None
+            or trace.compute_once(_host_crossing) is not None
+            or not _has_unexplained_copies(trace, device)
+        ):
             return super().wants(trace)
         return super().wants(trace) | {Signal.TRACES, Signal.MODEL}
 
     def find(self, trace: Trace) -> HostPlacedFinding | None:
         device = trace.device
-        crossing = trace.once(_host_crossing)
+        crossing = trace.compute_once(_host_crossing)
         if device is None or crossing is None:
             return None
         kinds = _op_kinds(device)

@@ -129,7 +129,7 @@ def _building_ms(trace: Trace, build: Spans, first: float, last: float) -> float
     """
     steps = [trace.steps.place, *(trace.names[int(n)].place for n in np.unique(trace.lane("function").name))]
     places = set(sampled_places(trace, build)) - {*steps, *(e.place for e in trace.events_of("loop"))}
-    samples = trace.lane("stack").between(first, last)
+    samples = trace.lane("stack").starting_between(first, last)
     mine = np.array([trace.names[int(n)].place in places for n in samples.name], dtype=bool)
     return float(ms_of_samples(trace, samples.where(mine & ~starts_in_windows(trace, samples))).sum())
 
@@ -165,5 +165,5 @@ def _creation_places(trace: Trace, one: TracedFunction) -> tuple[Place, ...]:
         numbers = {e.data.get("number") for e in one.events}
         made = [n.detail.get("made") for n in trace.names if n.lane == "function" and n.detail.get("number") in numbers]
         places += [Place(str(m[0]), int(m[1])) for m in made if m][:1]
-        places += [one.written] if one.written is not None else []
+        places += [one.definition] if one.definition is not None else []
     return tuple(dict.fromkeys([*places, *([one.place] if one.place else [])]))

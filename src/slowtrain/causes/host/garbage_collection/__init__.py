@@ -88,7 +88,7 @@ def _are_requested(trace: Trace, full: Spans) -> bool:
     """Whether full collections exceed the interpreter's rule, one for ten of the generation below."""
     spans = trace.lane("gc")
     younger = spans.where(np.array([n.text.replace("_", " ") == "generation 1" for n in trace.names])[spans.name])
-    since = younger.between(float(full.start_ms[0]), float(full.end_ms[-1]))
+    since = younger.starting_between(float(full.start_ms[0]), float(full.end_ms[-1]))
     return len(full) > 2 + len(since) / 8
 
 

@@ -60,10 +60,10 @@ class Retracing(Cause[RetracingFinding]):
 
     def evidence(self, trace: Trace, finding: RetracingFinding) -> Evidence:
         worst = finding.worst
-        count, calls = len(worst.again), max(len(worst.calls), len(worst.events))
-        each = float(median_value([worst.extra_ms(e) for e in worst.again]))
+        count, calls = len(worst.later_traces), max(len(worst.calls), len(worst.events))
+        each = float(median_value([worst.extra_ms(e) for e in worst.later_traces]))
         what = "a profile does not hold its arguments" if trace.fact("profile") else _changes_text(finding.changes)
-        places = [p for p in (worst.place, worst.written) if p is not None]
+        places = [p for p in (worst.place, worst.definition) if p is not None]
         return Evidence(
             f"{worst.name} was traced again {count} times in {calls} calls, {format_number(each)} ms each: {what}",
             {"retraces": float(count), "calls": float(calls), "retrace_ms": each, "usual_ms": worst.usual_ms},
@@ -71,7 +71,7 @@ class Retracing(Cause[RetracingFinding]):
         )
 
     def remedies(self, trace: Trace, finding: RetracingFinding) -> Sequence[Remedy]:
-        events = [(f, e) for f in finding.functions for e in f.again]
+        events = [(f, e) for f in finding.functions for e in f.later_traces]
         column, traced = _tracing_per_step(trace, events)
         steady = trace.steps.steady
         compiling = trace.categories.get(Category.COMPILE, np.zeros(len(trace.steps)))
@@ -91,9 +91,9 @@ def _retraced_functions(trace: Trace) -> list[TracedFunction]:
     found = [
         one
         for one in traces_by_function(trace)
-        if len(one.again) >= MIN_RETRACES and (_continues_retracing(one) or _takes_much_of_steps(trace, one))
+        if len(one.later_traces) >= MIN_RETRACES and (_continues_retracing(one) or _takes_much_of_steps(trace, one))
     ]
-    return sorted(found, key=lambda f: -sum(f.extra_ms(e) for e in f.again))
+    return sorted(found, key=lambda f: -sum(f.extra_ms(e) for e in f.later_traces))
 
 
 def _takes_much_of_steps(trace: Trace, one: TracedFunction) -> bool:
@@ -102,7 +102,7 @@ def _takes_much_of_steps(trace: Trace, one: TracedFunction) -> bool:
     if not steady.any():
         return False
     begins = float(trace.steps.start_ms[steady][0])
-    late = [e for e in one.again if e.start_ms >= begins]
+    late = [e for e in one.later_traces if e.start_ms >= begins]
     return len(late) >= MIN_RETRACES and trace.share(Category.COMPILE) >= MIN_COMPILE_SHARE
 
 

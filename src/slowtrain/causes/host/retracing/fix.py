@@ -48,10 +48,10 @@ def find_cures(trace: Trace, finding: RetracingFinding) -> Iterable[Prescription
 def find_lines(trace: Trace, finding: RetracingFinding) -> Iterable[Place]:
     """Lines that put the changing part into an argument, or that create the object which is new in each call."""
     worst = finding.worst
-    written = recorded_source(trace, worst.written.file) if worst.written is not None else None
+    written = recorded_source(trace, worst.definition.file) if worst.definition is not None else None
     function = (
-        source_locations.function_defined_at(written, worst.written.line)
-        if written is not None and worst.written is not None
+        source_locations.function_defined_at(written, worst.definition.line)
+        if written is not None and worst.definition is not None
         else None
     )
     if trace.fact("profile") or worst.place is None or written is None or function is None:
@@ -87,7 +87,7 @@ def _tensor_argument_edits(trace: Trace, worst: TracedFunction, changes: Sequenc
         numbers[base] = "float" if "float" in (kind, numbers.get(base)) else kind
         entry = MAPPING_ENTRY.fullmatch(one.name)
         entries |= {entry.group(2): kind} if entry else {}
-    written = [worst.written] if worst.written is not None else []
+    written = [worst.definition] if worst.definition is not None else []
     if len(entries) == len(changes) and len(numbers) == 1:
         (whole,) = numbers
         return recorded_edits.first_applicable(
@@ -100,13 +100,13 @@ def _tensor_argument_edits(trace: Trace, worst: TracedFunction, changes: Sequenc
 
 def _open_shape_edits(trace: Trace, worst: TracedFunction, changes: Sequence[ChangedArgument]) -> tuple[Edit, ...]:
     """Adds ``reduce_retracing`` if only shapes change and each keeps its rank. With several ranks none is known."""
-    if worst.written is None or not all(one.change.startswith("shape") for one in changes):
+    if worst.definition is None or not all(one.change.startswith("shape") for one in changes):
         return ()
     known = common_axes(worst.events)
     if any(known.get(one.name, ()) is None for one in changes):
         return ()
     return recorded_edits.first_applicable(
-        trace, [worst.written], lambda source, line: traced_arguments.reduce_retracing(source, line, known)
+        trace, [worst.definition], lambda source, line: traced_arguments.reduce_retracing(source, line, known)
     )
 
 

@@ -83,7 +83,7 @@ class HostAugmentation(Cause[AugmentingMap]):
     def remedies(self, trace: Trace, finding: AugmentingMap) -> Sequence[Remedy]:
         node = finding.node
         left = min(node.ms, BATCH_CALL_MS + finding.calls * 2 * READY_ELEMENT_US / 1e3)
-        cured = finding.pipeline.changed(replace(node, ms=left))
+        cured = finding.pipeline.with_nodes(replace(node, ms=left))
         # The step gets longer by the work that moves into it.
         return [Supply(pipeline=cured, added_ms=_moved_ms(trace, node), spread=(0.5, 1.1))]
 

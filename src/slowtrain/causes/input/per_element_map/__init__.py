@@ -95,7 +95,7 @@ class TinyMaps:
             )
             for one in self.maps
         ]
-        return [Supply(pipeline=pipe.changed(*batched), spread=(0.8, 1.1))]
+        return [Supply(pipeline=pipe.with_nodes(*batched), spread=(0.8, 1.1))]
 
 
 class PerElementMap(Cause[NestedWindows | TinyMaps]):

@@ -71,11 +71,11 @@ class PythonInput(Cause[PythonWork]):
     )  # fmt: skip
 
     def wants(self, trace: Trace) -> frozenset[Signal]:
-        is_unknown = trace.once(_python_work) is None
+        is_unknown = trace.compute_once(_python_work) is None
         return super().wants(trace) | (missing_read_signals(trace) if is_unknown else frozenset())
 
     def find(self, trace: Trace) -> PythonWork | None:
-        return trace.once(_python_work)
+        return trace.compute_once(_python_work)
 
     def evidence(self, trace: Trace, finding: PythonWork) -> Evidence:
         held_ms = finding.held_ms
@@ -199,7 +199,7 @@ def _cured_pipeline(pipe: Pipeline | None, work: PythonWork) -> Pipeline | None:
     if pipe is None:
         return None
     changed = [cured for node in pipe.nodes if (cured := _cured_node(node, work)) is not None]
-    return pipe.changed(*changed) if any(n.ms > 0 for n in pipe.nodes) and changed else None
+    return pipe.with_nodes(*changed) if any(n.ms > 0 for n in pipe.nodes) and changed else None
 
 
 def _cured_node(node: Node, work: PythonWork) -> Node | None:

@@ -51,7 +51,7 @@ class SequentialInterleave:
     def remedies(self, trace: Trace) -> Sequence[Remedy]:
         width = min(trace.cores, self.cycle_length or trace.cores)
         parallel = replace(self.node, name="ParallelInterleaveV4", parallelism=width)
-        return [Supply(pipeline=self.pipeline.changed(parallel))]
+        return [Supply(pipeline=self.pipeline.with_nodes(parallel))]
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ class SequentialUserMap:
         # As many calls at once as there are cores. The replay counts the processor time that the step needs as well.
         name = self.node.name if self.node.asynchronous else "ParallelMapV2"
         parallel = replace(self.node, name=name, parallelism=trace.cores)
-        return [Supply(pipeline=self.pipeline.changed(parallel))]
+        return [Supply(pipeline=self.pipeline.with_nodes(parallel))]
 
 
 class SequentialMap(Cause[SequentialUserMap | SequentialInterleave]):

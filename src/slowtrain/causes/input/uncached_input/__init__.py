@@ -105,7 +105,7 @@ class RepeatedWork:
         spared = [as_ready_in_memory(n, 0.0) for n in pipe.upstream_nodes(node)]
         batch_bytes = (node.written.element_bytes or 0) * count if node.written else 0.0
         read = as_ready_in_memory(node, count, batch_bytes * (DISK_READ_FACTOR if self.on_disk else 1.0))
-        supply = Supply(pipeline=pipe.changed(read, *spared), share=share, spread=(0.8, 1.1))
+        supply = Supply(pipeline=pipe.with_nodes(read, *spared), share=share, spread=(0.8, 1.1))
         return [supply, *_shuffle_fill_remedies(trace, share, within_steps=not self.is_waited_for)]
 
     def scope(self, trace: Trace) -> str:
@@ -150,7 +150,7 @@ class UnreadCacheFinding:
         read = as_ready_in_memory(cache, cache.elements, size * cache.elements)
         # Nothing shows whether a generator without end repeats the same elements.
         spread = (0.2, 1.1) if self.unread.why == "generator" else (0.8, 1.1)
-        return Supply(pipeline=pipe.changed(read, *spared), share=1 - 1 / times, spread=spread)
+        return Supply(pipeline=pipe.with_nodes(read, *spared), share=1 - 1 / times, spread=spread)
 
 
 class UncachedInput(Cause[RepeatedWork | UnreadCacheFinding]):

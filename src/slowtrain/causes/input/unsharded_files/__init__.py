@@ -120,7 +120,7 @@ def _file_per_element(trace: Trace, pipe: Pipeline, node: Node) -> FileReading |
     # Records from one file come about as fast as elements from memory, and whole batches can be decoded at once.
     ms = min(other_ms + BATCH_CALL_MS + files * 2 * READY_ELEMENT_US / 1e3, node.ms)
     where = user_lines(node) or first_stage_places(trace)
-    supply = Supply(pipeline=pipe.changed(replace(node, ms=ms)))
+    supply = Supply(pipeline=pipe.with_nodes(replace(node, ms=ms)))
     return FileReading(ReadingKind.FILE_PER_ELEMENT, says, numbers, where, supply, node)
 
 
@@ -131,7 +131,7 @@ def _single_reader(trace: Trace, pipe: Pipeline, node: Node) -> FileReading:
     )
     numbers = {"files_per_step": node.elements, "read_ms": node.ms, "other_ms": 0.0}
     where = user_lines(node) or first_stage_places(trace)
-    supply = Supply(pipeline=pipe.changed(replace(node, ms=node.ms / trace.cores)))
+    supply = Supply(pipeline=pipe.with_nodes(replace(node, ms=node.ms / trace.cores)))
     return FileReading(ReadingKind.SINGLE_READER, says, numbers, where, supply, node)
 
 

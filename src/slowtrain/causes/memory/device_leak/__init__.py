@@ -62,11 +62,11 @@ class DeviceLeak(Cause[DeviceGrowth]):
 
     def evidence(self, trace: Trace, finding: DeviceGrowth) -> Evidence:
         unit = memory_growth.growth_unit(trace)
-        keepers = "; ".join(one.said(unit) for one in finding.suspects[:2])
+        keepers = "; ".join(one.describe(unit) for one in finding.suspects[:2])
         parts = [
-            f"{finding.device}: {finding.slope.said(unit)}",
+            f"{finding.device}: {finding.slope.describe(unit)}",
             keepers or "none of the script's own names leads to what keeps it",
-            finding.slope.until(finding.left_bytes, finding.hours),
+            finding.slope.time_until_full(finding.left_bytes, finding.hours),
         ]
         retraced = memory_growth.traces_per_step(trace) > 0
         places = line_roles.growth_places(trace, finding.suspects, retraced=retraced)

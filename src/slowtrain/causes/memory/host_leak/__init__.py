@@ -43,7 +43,11 @@ class HostGrowth:
     def evidence(self, trace: Trace) -> Evidence:
         kept, unit = self.kept, memory_growth.growth_unit(trace)
         numbers = self.slope.numbers(self.hours) | {"traces_per_step": self.traces_per_step}
-        parts = [self.slope.said(unit), self._keeper_text(trace), self.slope.until(free_host_bytes(trace), self.hours)]
+        parts = [
+            self.slope.describe(unit),
+            self._keeper_text(trace),
+            self.slope.time_until_full(free_host_bytes(trace), self.hours),
+        ]
         places = line_roles.growth_places(trace, self.suspects, retraced=self.traces_per_step > 0)
         if kept is not None and kept.places:
             places = kept.places
@@ -52,12 +56,12 @@ class HostGrowth:
     def _keeper_text(self, trace: Trace) -> str:
         unit = memory_growth.growth_unit(trace)
         if self.suspects:
-            return "; ".join(one.said(unit) for one in self.suspects[:2])
+            return "; ".join(one.describe(unit) for one in self.suspects[:2])
         traced = self.traces_per_step * unit.steps
         if self.kept is None and traced and (traced >= MIN_TRACES_PER_UNIT or unit.steps == 1000.0):
             return f"functions are traced again, {_count_text(traced)} per {unit.name}, and each keeps its graph"
         says = "none of the script's own names leads to what keeps it"
-        return f"{says}: {self.kept.said(unit)}" if self.kept is not None else says
+        return f"{says}: {self.kept.describe(unit)}" if self.kept is not None else says
 
 
 class HostLeak(Cause[HostGrowth]):

@@ -87,10 +87,10 @@ class Denormals(Cause[SubnormalFinding]):
 
     def wants(self, trace: Trace) -> frozenset[Signal]:
         """The variables need not be checked to see that an array is slow."""
-        return frozenset({Signal.STEPS}) if trace.once(_find_slow_array) is not None else super().wants(trace)
+        return frozenset({Signal.STEPS}) if trace.compute_once(_find_slow_array) is not None else super().wants(trace)
 
     def find(self, trace: Trace) -> SubnormalFinding | None:
-        return trace.once(_find_slow_array) or _find_slow_variables(trace)
+        return trace.compute_once(_find_slow_array) or _find_slow_variables(trace)
 
     def cures(self, trace: Trace, finding: SubnormalFinding) -> Iterable[Prescription]:
         return (finding.cure(),)

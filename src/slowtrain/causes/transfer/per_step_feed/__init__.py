@@ -100,12 +100,12 @@ class PerStepFeed(Cause[HandFeed]):
         # Python between calls may be what makes the batch.
         hidden = sum(map(trace.share, (Category.CONVERT, Category.FEED, Category.PYTHON, Category.UNATTRIBUTED)))
         on_device = Signal.DEVICE in trace.signals
-        known = trace.once(_profiled_feed) is not None or hidden < MIN_SYMPTOM_SHARE
+        known = trace.compute_once(_profiled_feed) is not None or hidden < MIN_SYMPTOM_SHARE
         return frozenset({Signal.STEPS, Signal.DEVICE} | (set() if known or not on_device else {Signal.FEEDS}))
 
     def find(self, trace: Trace) -> HandFeed | None:
         if trace.fact("profile"):
-            return trace.once(_profiled_feed)
+            return trace.compute_once(_profiled_feed)
         return None if input_follows_model(trace) else _loop_feed(trace)
 
     def evidence(self, trace: Trace, finding: HandFeed) -> Evidence:

@@ -102,11 +102,11 @@ class PerStepReadback(Cause[LoopReadback | ProfiledReadback]):
             return self.needs
         on_device = Signal.DEVICE in trace.signals
         hidden = trace.share(Category.READBACK) + trace.share(Category.UNATTRIBUTED)
-        known = trace.once(_profiled_readback) is not None or hidden < MIN_SYMPTOM_SHARE
+        known = trace.compute_once(_profiled_readback) is not None or hidden < MIN_SYMPTOM_SHARE
         return frozenset({Signal.STEPS, Signal.DEVICE} | (set() if known or not on_device else {Signal.READBACKS}))
 
     def find(self, trace: Trace) -> LoopReadback | ProfiledReadback | None:
-        return trace.once(_profiled_readback) if trace.fact("profile") else _loop_readback(trace)
+        return trace.compute_once(_profiled_readback) if trace.fact("profile") else _loop_readback(trace)
 
 
 def _loop_readback(trace: Trace) -> LoopReadback | None:

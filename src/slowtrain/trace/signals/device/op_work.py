@@ -210,8 +210,8 @@ def embedding_tables(trace: Trace) -> tuple[list[tuple[int, int, int]], int] | N
 
 def ops_over_tables(trace: Trace) -> dict[str, Place | None]:
     """Return the user's own ops that work on all rows of such tables, by name, with their lines."""
-    made = [one for graph in training_graphs(trace) for one in graph.get("over") or ()]
-    return {str(name): Place(str(file), int(line)) if file else None for name, file, line in made}
+    rows = [one for graph in training_graphs(trace) for one in graph.get("over") or ()]
+    return {str(name): Place(str(file), int(line)) if file else None for name, file, line in rows}
 
 
 def _tables_of_kind(trace: Trace, which: str) -> list[tuple[int, int, int]]:

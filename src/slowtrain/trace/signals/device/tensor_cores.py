@@ -98,19 +98,19 @@ class GpuCard:
 
         For unlisted cards those of a related one.
         """
-        if (own := self._listed.get(self.capability)) is not None:
+        if (own := self._peak_table.get(self.capability)) is not None:
             return own.matrix
-        kin = [row.matrix for (major, _), row in self._listed.items() if major == self.capability[0]]
+        kin = [row.matrix for (major, _), row in self._peak_table.items() if major == self.capability[0]]
         return min(kin, key=lambda p: p[2] / p[0], default=None)
 
     @property
     def double(self) -> float | None:
         """Float64 peak in TFLOP/s; None for an unlisted card."""
-        own = self._listed.get(self.capability)
+        own = self._peak_table.get(self.capability)
         return own.double if own is not None else None
 
     @property
-    def _listed(self) -> dict[tuple[int, int], CardPeaks]:
+    def _peak_table(self) -> dict[tuple[int, int], CardPeaks]:
         """The vendor's table, because NVIDIA and AMD number capabilities differently."""
         return NVIDIA_PEAKS if self.vendor == "nvidia" else AMD_PEAKS
 
@@ -136,8 +136,8 @@ def find_card(trace: Trace) -> GpuCard | None:
     if isinstance(major, int):
         return GpuCard(vendor, (major, minor if isinstance(minor, int) else 0))
     gpus = trace.fact("machine", "gpu", "devices", default=()) or ()
-    said = {str(g.get("compute_capability") or "") for g in gpus}  # from NVML, so NVIDIA
-    parts = said.pop().split(".") if len(said) == 1 else []
+    capabilities = {str(g.get("compute_capability") or "") for g in gpus}  # from NVML, so NVIDIA
+    parts = capabilities.pop().split(".") if len(capabilities) == 1 else []
     return (
         GpuCard("nvidia", (int(parts[0]), int(parts[1]))) if len(parts) == 2 and all(map(str.isdigit, parts)) else None
     )

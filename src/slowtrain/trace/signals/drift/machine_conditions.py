@@ -72,9 +72,9 @@ class EarlyAndLate:
         if column is None:
             return NO_FLOATS, NO_FLOATS
         at = self.trace.samples["time_ms"] if at is None else at
-        steps, told = self.trace.steps, np.isfinite(column)
+        steps, is_finite = self.trace.steps, np.isfinite(column)
         edges = ((steps.start_ms[i[0]], steps.end_ms[i[-1]]) for i in (self.early, self.late))
-        then, now = (column[told & (at >= low) & (at <= high)] for low, high in edges)
+        then, now = (column[is_finite & (at >= low) & (at <= high)] for low, high in edges)
         return then, now
 
     def means(self, column: Floats | None, at: Floats | None = None) -> tuple[float, float]:

@@ -108,9 +108,9 @@ def _category_reason(sides: EarlyAndLate) -> SlowdownReason | None:
 def _input_reason(sides: EarlyAndLate, says: str, more_ms: float) -> SlowdownReason:
     """Explain a longer wait for input: by the script's own Python that makes it, by the machine, or unknown."""
     crowd = machine_conditions.crowding_reason(sides)
-    made = _growing_producer(sides, more_ms, alone=crowd is None)
-    if made is not None:
-        return SlowdownReason(str(Category.INPUT), says + made[0], made[1], sides.ms)
+    producer = _growing_producer(sides, more_ms, alone=crowd is None)
+    if producer is not None:
+        return SlowdownReason(str(Category.INPUT), says + producer[0], producer[1], sides.ms)
     stage = _growing_stage(sides, more_ms, alone=crowd is None)
     if stage is not None:
         from_disk = machine_conditions.disk_read_text(sides, more_ms)
@@ -129,11 +129,11 @@ def _growing_producer(sides: EarlyAndLate, more_ms: float, alone: bool) -> tuple
     If processors also became scarce, that applies to the whole step: then the function must have grown far more.
     """
     spans, trace = sides.trace.lane("pyfunc"), sides.trace
-    told = []
+    rows = []
     for number in np.unique(spans.name):
         mine = spans.where(spans.name == number)
-        told.append((number, *(_ms_per_step(trace, mine, index) for index in (sides.early, sides.late))))
-    number, then, now = max(told, key=lambda row: row[2] - row[1], default=(0, 0.0, 0.0))
+        rows.append((number, *(_ms_per_step(trace, mine, index) for index in (sides.early, sides.late))))
+    number, then, now = max(rows, key=lambda row: row[2] - row[1], default=(0, 0.0, 0.0))
     if not (then > 0 and now - then >= MIN_GROWTH_PART * more_ms):
         return None
     if not alone and now / then - 1 < MIN_CROWDED_RATIO * _growth_of_rest(sides):
@@ -291,21 +291,21 @@ def growth_text(trace: Trace, early: Ints, late: Ints) -> str:
     ]
     for what, words in DEVICE_MEMORY_WORDS:
         series += [
-            (f"{words} {name}", told, _megabytes_text)
-            for name, told in memory_growth.device_memory(trace, what).items()
+            (f"{words} {name}", column, _megabytes_text)
+            for name, column in memory_growth.device_memory(trace, what).items()
         ]
     series.append(("the graph", growth_suspects.graph_op_counts(trace), "{:,.0f} to {:,.0f} ops".format))
     sides = EarlyAndLate(trace, early, late, {}, ())
     found = [(what, *sides.means(values, at), say) for what, (at, values), say in series]
     arrays = growth_suspects.growing_arrays(trace)
     found += [(f"`{one.path}`", float(one.length - one.grown), float(one.length), _sizes_text) for one in arrays]
-    kept = [
+    grown = [
         (what, say(then, now))
         for what, then, now, say in found
         # A few megabytes of memory come and go.
         if now > MIN_MORE_RATIO * then and not (say is _megabytes_text and now - then < MIN_MORE_BYTES)
     ]
-    return "".join(f"; {what} grew from {said}" for what, said in kept)
+    return "".join(f"; {what} grew from {range_text}" for what, range_text in grown)
 
 
 def _sampled_figure(trace: Trace, key: str) -> tuple[Floats, Floats]:

@@ -91,8 +91,8 @@ def largest_jump(series: StepSeries, least_ms: float | None = None) -> StepJump 
         split += len(before)
         low, high = float(median_value(before)), float(median_value(after))
         lasts = float(median_value(level[-MIN_SIDE_STRETCHES:])) > (low + high) / 2
-        apart = float(quantile(after, MAX_OVERLAP_SHARE)) > float(quantile(before, 1 - MAX_OVERLAP_SHARE))
-        if lasts and apart and high - low >= (MIN_RISE_SHARE * low if least_ms is None else least_ms):
+        is_distinct = float(quantile(after, MAX_OVERLAP_SHARE)) > float(quantile(before, 1 - MAX_OVERLAP_SHARE))
+        if lasts and is_distinct and high - low >= (MIN_RISE_SHARE * low if least_ms is None else least_ms):
             early, late = (series.index[np.concatenate(side)] for side in (parts[:split], parts[split:]))
             first = int(parts[split][0])
             epoch = int(series.block[first] - series.block[0]) + 1 if by_epoch else 0
@@ -130,13 +130,13 @@ def _best_split(level: Floats, weight: Floats) -> int:
     """Return the split with the smallest residual around two levels."""
     places = range(MIN_SIDE_STRETCHES, len(level) - MIN_SIDE_STRETCHES + 1)
 
-    def left(split: int) -> float:
+    def squared_residual(split: int) -> float:
         rest = 0.0
         for side, w in ((level[:split], weight[:split]), (level[split:], weight[split:])):
             rest += float((w * (side - np.average(side, weights=w)) ** 2).sum())
         return rest
 
-    return min(places, key=left)
+    return min(places, key=squared_residual)
 
 
 def _rise_in_errors(before: list[Floats], after: list[Floats]) -> float:
@@ -154,7 +154,7 @@ def _rise_in_errors(before: list[Floats], after: list[Floats]) -> float:
 
 def find_step_growth(trace: Trace) -> tuple[StepGrowth, SlowdownReason] | None:
     """Return the sure growth of the steady steps beyond the machine's own variation, with its reason; else None."""
-    return trace.once(_explain_step_growth)
+    return trace.compute_once(_explain_step_growth)
 
 
 def _explain_step_growth(trace: Trace) -> tuple[StepGrowth, SlowdownReason] | None:

@@ -49,7 +49,7 @@ class CheckpointTime:
 
 def find_checkpoints(trace: Trace) -> CheckpointTime | None:
     """Return the checkpoints; None if no saving line of the script was recorded or sampled."""
-    return trace.once(_measure_checkpoints)
+    return trace.compute_once(_measure_checkpoints)
 
 
 def _measure_checkpoints(trace: Trace) -> CheckpointTime | None:
@@ -87,7 +87,7 @@ def checkpoint_share_limit(trace: Trace) -> float:
 
 
 def _training_spans(trace: Trace, lane: str) -> Spans:
-    spans = trace.lane(lane).between(training_start_ms(trace), float(trace.steps.end_ms[-1]))
+    spans = trace.lane(lane).starting_between(training_start_ms(trace), float(trace.steps.end_ms[-1]))
     return spans.where(~starts_in_windows(trace, spans))
 
 

@@ -45,8 +45,8 @@ def graph_step_ms(trace: Trace, ops: float, computing_ms: float, around_ms: floa
 
 def core_pace(trace: Trace) -> float:
     """Return a core's speed at the start of the run, relative to the machine of the constants above; 1 if unknown."""
-    told = trace.fact("launch", "pace", default=None)
-    return min(max(float(told), MIN_CORE_PACE), MAX_CORE_PACE) if isinstance(told, (int, float)) and told > 0 else 1.0
+    pace = trace.fact("launch", "pace", default=None)
+    return min(max(float(pace), MIN_CORE_PACE), MAX_CORE_PACE) if isinstance(pace, (int, float)) and pace > 0 else 1.0
 
 
 def kernel_ms(kernels: Kernels) -> float:
@@ -87,7 +87,7 @@ def starts_within(spans: Spans, events: Iterable[Event]) -> Bools:
 def is_in_callback(trace: Trace, event: Event) -> bool:
     """Return whether the event is inside a callback's hook."""
     begun = int(np.searchsorted(trace.lane("callback").start_ms, event.start_ms, side="right"))
-    return bool(begun and trace.once(_hook_ends)[begun - 1] >= event.end_ms)
+    return bool(begun and trace.compute_once(_hook_ends)[begun - 1] >= event.end_ms)
 
 
 def _hook_ends(trace: Trace) -> Floats:
@@ -100,7 +100,7 @@ def sampled_places(trace: Trace, spans: Spans, margin_ms: float = 2.0) -> tuple[
     samples = trace.lane("stack")
     found: Counter[Place] = Counter()
     for start, end in zip(spans.start_ms.tolist(), spans.end_ms.tolist(), strict=True):
-        found.update(count_by_place(trace.names, samples.between(start - margin_ms, end + margin_ms)))
+        found.update(count_by_place(trace.names, samples.starting_between(start - margin_ms, end + margin_ms)))
     return tuple(sorted(found, key=lambda p: (-found[p], p.line)))
 
 
@@ -213,13 +213,13 @@ def divide_loop(trace: Trace) -> LoopLines:
 
 def step_line(trace: Trace) -> Place | None:
     """Return the line whose call begins most steady steps. A script may warm up with another call."""
-    return trace.once(_find_step_line)
+    return trace.compute_once(_find_step_line)
 
 
 def is_after_step(trace: Trace, place: Place) -> bool:
     """Return whether a line comes after the call that begins most steps, whose arguments may span several lines."""
     step = step_line(trace)
-    return step is not None and place.file == step.file and place.line > trace.once(_step_call_end)
+    return step is not None and place.file == step.file and place.line > trace.compute_once(_step_call_end)
 
 
 def _step_call_end(trace: Trace) -> int:
@@ -244,7 +244,7 @@ def _find_step_line(trace: Trace) -> Place | None:
 
 def ms_by_line(trace: Trace, lane: str) -> Mapping[Place, float]:
     """Return the user's lines of a lane's spans with their ms per steady step, costliest first."""
-    return trace.once(_find_ms_by_line, lane)
+    return trace.compute_once(_find_ms_by_line, lane)
 
 
 def _find_ms_by_line(trace: Trace, lane: str) -> Mapping[Place, float]:

@@ -38,13 +38,13 @@ class TracedFunction:
         return self.events[-1].place
 
     @property
-    def written(self) -> Place | None:
+    def definition(self) -> Place | None:
         """Where it is defined."""
         data = self.events[-1].data
         return Place(str(data["file"]), int(data["line"])) if data.get("file") and data.get("line") else None
 
     @property
-    def again(self) -> tuple[Event, ...]:
+    def later_traces(self) -> tuple[Event, ...]:
         """Traces after the function's first one, which may have come before a profile."""
         first = self.events and int(self.events[0].data.get("nth") or 1) == 1
         return self.events[1:] if first else self.events
@@ -199,8 +199,8 @@ def is_xla_compiled(trace: Trace, event: Event) -> bool:
     loops = [e for e in trace.events_of("loop") if e.start_ms <= event.start_ms <= e.end_ms]
     if loops:
         return any(e.data.get("jit_compile") is True for e in loops)
-    made = deciding_compile_call(trace, event)
-    return made is not None and made.data.get("jit_compile") is True
+    compile_call = deciding_compile_call(trace, event)
+    return compile_call is not None and compile_call.data.get("jit_compile") is True
 
 
 def deciding_compile_call(trace: Trace, event: Event) -> Event | None:

@@ -63,7 +63,7 @@ def calls_at(tree: ast.Module, line: int) -> list[ast.Call]:
 
 def calls_of_names(tree: ast.Module, names: Iterable[str]) -> list[ast.Call]:
     """Return calls of any of these names (the last part), in the order of :func:`ast.walk`."""
-    named = _source_index(tree).named
+    named = _source_index(tree).calls_by_name
     return [call for _, call in sorted((one for name in set(names) for one in named.get(name, ())), key=lambda o: o[0])]
 
 
@@ -95,7 +95,7 @@ class _SourceIndex:
         self._loops: dict[ast.AST, _NodesByLine[ast.AST]] = {}
 
     @cached_property
-    def named(self) -> dict[str, list[tuple[int, ast.Call]]]:
+    def calls_by_name(self) -> dict[str, list[tuple[int, ast.Call]]]:
         """Calls with their position in the walk, by the called name."""
         found: dict[str, list[tuple[int, ast.Call]]] = {}
         for place, call in enumerate(self.calls.nodes):
@@ -125,9 +125,9 @@ def _parse_source(text: str) -> ast.Module | None:
 
 def source_tree(trace: Trace, file: str) -> ast.Module | None:
     """Return the syntax tree of a user's file; None if it is missing or does not parse."""
-    given = trace.fact("source", file) or trace.fact("sources", file)  # from a drawn trace, or from the recording
-    if isinstance(given, str):
-        return _parse_source(given)
+    text = trace.fact("source", file) or trace.fact("sources", file)  # from a drawn trace, or from the recording
+    if isinstance(text, str):
+        return _parse_source(text)
     try:
         return _parse_source(Path(trace.root, file).read_text(encoding="utf-8", errors="replace"))
     except OSError:

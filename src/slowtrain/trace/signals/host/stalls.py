@@ -94,7 +94,7 @@ MIN_PASS_CALLS = 2  # function calls in one stall besides the step's own; more a
 
 def find_stalls(trace: Trace) -> list[Stalls]:
     """Return the stalls of a run by kind, the largest kind first."""
-    return trace.once(_find_all_stalls)
+    return trace.compute_once(_find_all_stalls)
 
 
 def _find_all_stalls(trace: Trace) -> list[Stalls]:
@@ -126,7 +126,7 @@ def _usual_and_limit(trace: Trace) -> tuple[Floats, Floats]:
 
 def _long_steps(trace: Trace, usual: Floats, limit: Floats) -> list[Stall]:
     steps, ms = trace.steps, trace.steps.ms
-    chosen = np.flatnonzero(steps.told & ~steps.windowed & (ms > limit))
+    chosen = np.flatnonzero(steps.steady_or_rare & ~steps.windowed & (ms > limit))
     return [
         Stall(int(i), float(steps.start_ms[i]), float(steps.end_ms[i]), float(ms[i] - usual[i]), True) for i in chosen
     ]
@@ -138,16 +138,16 @@ def _long_pauses(trace: Trace, limit: Floats) -> list[Stall]:
     if steps.source in ("fit", "fit()"):
         return []
     gap = steps.start_ms[1:] - steps.end_ms[:-1]
-    # A pause may end a stretch of steps, of which the last one is an edge.
+    # A pause may end a stretch of steps, and the last step of a stretch is an edge.
     usual = (steps.steady if steps.edge is None else steps.steady | steps.edge) & ~steps.windowed
     steady = usual[:-1] & usual[1:]
     chosen = np.flatnonzero(steady & (gap > limit[:-1]))
     found = [Stall(int(i), float(steps.end_ms[i]), float(steps.start_ms[i + 1]), float(gap[i]), False) for i in chosen]
     start, end = (np.array([getattr(s, at) for s in found]) for at in ("start_ms", "end_ms"))
-    apart = starts_in_windows(trace, Spans(start)) | (
+    is_expected = starts_in_windows(trace, Spans(start)) | (
         intervals.covered_length(step_disturbances.stopped_times(trace.events), start, end) > 0
     )
-    return [s for s, not_its_own in zip(found, apart, strict=True) if not not_its_own]
+    return [s for s, not_its_own in zip(found, is_expected, strict=True) if not not_its_own]
 
 
 class _StallFacts:
@@ -184,7 +184,7 @@ class _StallFacts:
         """Whether each epoch's data set contains the previous one."""
         return stage_growth.find_added_stages(self._trace) is not None
 
-    def begun(self, lane: str, stall: Stall) -> bool:
+    def has_begun(self, lane: str, stall: Stall) -> bool:
         """Return whether an event of that lane began during the stall."""
         return bool(self._begun[lane][self._number[id(stall)]])
 
@@ -195,9 +195,9 @@ class _StallFacts:
 
 def _stall_kind(trace: Trace, stall: Stall, seen: _StallFacts) -> tuple[str, Category]:
     """Return what most of a stall was, and the category that counts its time."""
-    if seen.begun("trace", stall):
+    if seen.has_begun("trace", stall):
         return "trace", Category.COMPILE
-    if seen.begun("loop", stall):
+    if seen.has_begun("loop", stall):
         return "validation", Category.UNATTRIBUTED
     spent = {lane: seen.covered_ms(lane, stall) for lane in TELLING_LANES}
     lane = max(spent, key=lambda one: spent[one])
@@ -235,13 +235,13 @@ def _python_stall_kind(trace: Trace, stall: Stall, seen: _StallFacts) -> str:
         return "validation"
     if seen.covered_ms("build", stall) > MIN_BUILD_SHARE * stall.excess_ms:
         return "build"
-    return "between" if seen.begun("iterator", stall) or _asked_for_batch(trace, [stall]) else "python"
+    return "between" if seen.has_begun("iterator", stall) or _asked_for_batch(trace, [stall]) else "python"
 
 
 def _asked_for_batch(trace: Trace, each: Sequence[Stall]) -> bool:
     """Return whether most samples were at the line that requests batches. A single short stall may have no samples."""
     lane, heads = trace.lane("stack"), host_work.ms_by_line(trace, "next")
-    met = [trace.names[int(n)].place in heads for s in each for n in lane.between(s.start_ms, s.end_ms).name]
+    met = [trace.names[int(n)].place in heads for s in each for n in lane.starting_between(s.start_ms, s.end_ms).name]
     return sum(met) >= 0.5 * len(met) and bool(met)
 
 
@@ -279,14 +279,14 @@ def _stall_period(numbers: Floats) -> float | None:
     Distances must be about multiples of it, and at least half of the expected stalls must have occurred. A period
     below two steps does not count, because any distance is a multiple of it.
     """
-    apart = np.diff(np.sort(numbers))
-    apart = apart[apart > 0]
-    if len(apart) < 2:
+    distances = np.diff(np.sort(numbers))
+    distances = distances[distances > 0]
+    if len(distances) < 2:
         return None
-    period = float(median_value(apart))
-    times = np.maximum(np.round(apart / period), 1.0)
-    regular = np.abs(apart - times * period) <= MAX_PERIOD_DEVIATION * period
-    there = len(apart) >= MIN_REGULAR_SHARE * times.sum()
+    period = float(median_value(distances))
+    times = np.maximum(np.round(distances / period), 1.0)
+    regular = np.abs(distances - times * period) <= MAX_PERIOD_DEVIATION * period
+    there = len(distances) >= MIN_REGULAR_SHARE * times.sum()
     return period if period >= 2 and there and float(regular.mean()) >= 0.8 else None
 
 
@@ -305,7 +305,7 @@ def _machine_text(trace: Trace, starts: Floats, ends: Floats) -> str:
 
 
 def machine_cores(trace: Trace) -> float:
-    """Return the processors of the machine, of which this process may have a part."""
+    """Return the processors of the machine. This process may be allowed fewer."""
     return float(trace.fact("machine", "cpu", "logical_cores", default=0) or trace.cores)
 
 
@@ -323,7 +323,7 @@ def crowding_cores(trace: Trace) -> float:
 
     The script's own worker processes count as others.
     """
-    return trace.once(_measure_crowding)
+    return trace.compute_once(_measure_crowding)
 
 
 def _measure_crowding(trace: Trace) -> float:
@@ -349,9 +349,9 @@ def _means_in_and_outside(
     """Return the mean of a machine figure in the stalls and outside; None if either has no reading."""
     if column is None:
         return None
-    at, told = trace.samples["time_ms"], np.isfinite(column)
+    at, is_finite = trace.samples["time_ms"], np.isfinite(column)
     # A sample covers the time since the previous one, so that one just after a stall belongs to it.
     i = np.searchsorted(starts, at, side="right") - 1
     inside = (i >= 0) & (at <= ends[i] + 250.0)
-    both = [column[told & side] for side in (inside, ~inside)]
+    both = [column[is_finite & side] for side in (inside, ~inside)]
     return (float(both[0].mean()), float(both[1].mean())) if len(both[0]) and len(both[1]) else None

@@ -49,7 +49,7 @@ def parts_of_start(trace: Trace) -> tuple[StartPart, ...]:
 
     The script's own preparation is not included.
     """
-    return trace.once(_find_parts)
+    return trace.compute_once(_find_parts)
 
 
 def _find_parts(trace: Trace) -> tuple[StartPart, ...]:
@@ -132,8 +132,8 @@ def first_calls_ms(trace: Trace) -> tuple[float, float]:
 
 def unfinished_call_times(trace: Trace) -> tuple[float, float] | None:
     """Return start and end of a first call that never returned; None if there is none."""
-    given: Sequence[float] | None = trace.fact("unfinished_call_ms")
-    return (float(given[0]), float(given[1])) if given else None
+    times_ms: Sequence[float] | None = trace.fact("unfinished_call_ms")
+    return (float(times_ms[0]), float(times_ms[1])) if times_ms else None
 
 
 def first_op_on_gpu_ms(trace: Trace) -> float:
@@ -142,7 +142,7 @@ def first_op_on_gpu_ms(trace: Trace) -> float:
         return 0.0
     samples = trace.lane("stack")
     begins = min((e.start_ms for e in trace.events_of("trace")), default=trace.run_ms)
-    samples = samples.between(0.0, begins)
+    samples = samples.starting_between(0.0, begins)
     names = [trace.names[int(n)] for n in samples.name]
     found = [i for i, name in enumerate(names) if name.text in FINDS_DEVICES]
     return _first_long_op_ms(trace, samples, found[-1] + 1) if found else 0.0
@@ -202,9 +202,9 @@ class AvoidableStart:
 def repeated_model_building(trace: Trace) -> AvoidableStart | None:
     """Return models built repeatedly before the first step, as far as samples were in Keras."""
     begins = training_start_ms(trace)
-    stack = trace.lane("stack").between(0.0, begins)
-    apart = [e for e in trace.events_of("trace") if e.data.get("training")]
-    stack = stack.where(~starts_within(stack, [*apart, *trace.events_of("loop")]))
+    stack = trace.lane("stack").starting_between(0.0, begins)
+    training_traces = [e for e in trace.events_of("trace") if e.data.get("training")]
+    stack = stack.where(~starts_within(stack, [*training_traces, *trace.events_of("loop")]))
     keras = np.array([is_in_keras(n) for n in trace.names], dtype=bool)
     imports = trace.lane("import")
     loaded = float(imports.end_ms.max()) if len(imports) else 0.0
