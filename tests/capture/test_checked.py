@@ -137,23 +137,17 @@ def test_an_infinity_that_is_masked_away_is_not_blamed(tmp_path: Path) -> None:
     assert found["origin"]["inputs"][0]["most"] > 0
 
 
-def test_stop_ends_the_script_as_ctrl_c_does(tmp_path: Path) -> None:
-    done = run(tmp_path, loop("x[100, 3] = np.nan", each="__import__('time').sleep(0.05)"), mode="stop")
-    assert done.code == 130
-    assert "KeyboardInterrupt" in done.err
-    assert "END" not in done.out
-    assert checked(done)[1]["stopped"]
-
-
-def test_stop_ends_a_shells_background_job_too(tmp_path: Path) -> None:
-    """Which is begun with interrupts ignored, so that a Ctrl-C for the shell's own program is none for it."""
+def test_stop_ends_the_script_as_ctrl_c_does_even_in_a_background_job(tmp_path: Path) -> None:
+    """A shell begins a background job with interrupts ignored, so that its own Ctrl-C does not reach it."""
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         done = run(tmp_path, loop("x[100, 3] = np.nan", each="__import__('time').sleep(0.05)"), mode="stop")
     finally:
         signal.signal(signal.SIGINT, before)
     assert done.code == 130
+    assert "KeyboardInterrupt" in done.err
     assert "END" not in done.out
+    assert checked(done)[1]["stopped"]
 
 
 def test_fit_names_step_and_line(tmp_path: Path) -> None:
