@@ -197,7 +197,7 @@ def test_variables_of_a_third_of_a_gigabyte_are_kept(tmp_path: Path) -> None:
 
 
 def test_a_limit_is_said_with_both_sizes(tmp_path: Path) -> None:
-    script = "from slowtrain.capture.nonfinite import memory_budget\nmemory_budget.BUDGET_SHARE = 1e-12\n" + loop(
+    script = "from slowtrain.capture.nonfinite import variable_values\nvariable_values.BUDGET_SHARE = 1e-12\n" + loop(
         "y[405] = 0", loss=LOGARITHM, each="__import__('time').sleep(0.02)"
     )
     _, found = checked(run(tmp_path, script))
