@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from slowtrain import diagnose
-from slowtrain.model import VerdictKind
+from slowtrain.model import Diagnosis, VerdictKind
 from slowtrain.trace.loading import recording_trace
 
 from . import running
@@ -45,28 +45,18 @@ DIES = DUMP + textwrap.dedent(
 )
 
 
-def _causes(folder: Path) -> dict[str, str]:
-    return {d.cause: d.evidence.says for d in diagnose.diagnose_trace(recording_trace.load_recording(folder)).diagnoses}
+def _diagnoses(folder: Path) -> dict[str, Diagnosis]:
+    return {d.cause: d for d in diagnose.diagnose_trace(recording_trace.load_recording(folder)).diagnoses}
 
 
-def test_a_pipe_is_heard_and_stays_as_it_is(tmp_path: Path) -> None:
+def test_a_pipe_is_heard_and_stays_as_it_is_and_the_line_is_the_scripts_own(tmp_path: Path) -> None:
     script = running.write(tmp_path, DIES)
     plain, recorded = running.plain(script), running.recorded(tmp_path / "rec", script, windows=False)
     assert (recorded.code, recorded.out, recorded.err) == (plain.code, plain.out, plain.err)
-    found = _causes(tmp_path / "rec")
-    assert "memory was full: 80 MiB requested, 40 MiB free in total, 40 MiB short" in found["memory/out-of-memory"]
-    assert "net/Relu" in found["memory/out-of-memory"]
-
-
-def test_the_line_is_the_scripts_own(tmp_path: Path) -> None:
-    script = running.write(tmp_path, DIES)
-    running.recorded(tmp_path / "rec", script, windows=False)
-    (one,) = [
-        d
-        for d in diagnose.diagnose_trace(recording_trace.load_recording(tmp_path / "rec")).diagnoses
-        if d.cause == "memory/out-of-memory"
-    ]
-    (place,) = one.evidence.where
+    found = _diagnoses(tmp_path / "rec")["memory/out-of-memory"].evidence
+    assert "memory was full: 80 MiB requested, 40 MiB free in total, 40 MiB short" in found.says
+    assert "net/Relu" in found.says
+    (place,) = found.where
     assert place.file == str(script)
     assert "raise ResourceExhaustedError" in script.read_text().splitlines()[place.line - 1]
 
@@ -81,17 +71,12 @@ def test_a_file_is_read_and_a_shared_pipe_left_alone(tmp_path: Path, shared: boo
         where = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT} if shared else {"stderr": file}
         done = subprocess.run(command, check=False, env=running.environment(), timeout=170, **where)
     assert done.returncode == 1
-    found = _causes(tmp_path / "rec")["memory/out-of-memory"]
-    assert ("40 MiB short" in found) is not shared  # of the shared one only the exception is known
-    assert "80 MiB" in found
+    found = _diagnoses(tmp_path / "rec")["memory/out-of-memory"]
+    assert ("40 MiB short" in found.evidence.says) is not shared  # of the shared one only the exception is known
+    assert "80 MiB" in found.evidence.says
     about = json.loads((tmp_path / "rec" / "launch.json").read_text())
     assert about["heard"] is not shared
-    (one,) = [
-        d
-        for d in diagnose.diagnose_trace(recording_trace.load_recording(tmp_path / "rec")).diagnoses
-        if d.cause == "memory/out-of-memory"
-    ]
-    commands = [p.says for p in one.prescriptions if "2> train.err" in p.says]
+    commands = [p.says for p in found.prescriptions if "2> train.err" in p.says]
     assert commands == ([f"see what held the memory: slowtrain run {script} 2> train.err"] if shared else [])
 
 
@@ -99,7 +84,7 @@ def test_a_file_is_read_and_a_shared_pipe_left_alone(tmp_path: Path, shared: boo
 def test_other_ends_are_not_of_memory(tmp_path: Path, ends: str) -> None:
     script = running.write(tmp_path, f"x = 1\n{ends}\n")
     running.recorded(tmp_path / "rec", script, windows=False)
-    assert "memory/out-of-memory" not in _causes(tmp_path / "rec")
+    assert "memory/out-of-memory" not in _diagnoses(tmp_path / "rec")
 
 
 def test_a_process_left_behind_does_not_keep_the_run_waiting(tmp_path: Path) -> None:

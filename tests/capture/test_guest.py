@@ -33,13 +33,11 @@ ERRORS = {
     "syntax": "print('never')\ndef f(:\n    pass",
     "recursion": "def f(n):\n    return f(n + 1)\nf(0)",
     "exit 0": "import sys\nsys.exit(0)",
-    "exit 7": "import sys\nsys.exit(7)",
     "exit 300": "import sys\nsys.exit(300)",
     "exit text": "raise SystemExit('no data')",
     "_exit": "import os\nprint('a', flush=True)\nos._exit(5)",
     "interrupt": "raise KeyboardInterrupt",
     "kill": "import os, signal\nos.kill(os.getpid(), signal.SIGKILL)",
-    "abort": "import os\nos.abort()",
     "segfault": "import os, signal\nos.kill(os.getpid(), signal.SIGSEGV)",
     "thread": "import threading\ndef f():\n    raise ValueError('in a thread')\n"
     "t = threading.Thread(target=f, name='mine')\nt.start()\nt.join()",

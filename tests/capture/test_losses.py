@@ -51,8 +51,8 @@ def loaded(done: running.Done) -> Trace:
     return trace
 
 
-def test_the_loss_of_a_fit_is_seen_in_the_midst_of_an_epoch(tmp_path: Path) -> None:
-    trace = loaded(run(tmp_path, "x[800:] = np.nan"))
+def test_the_loss_of_a_fit_is_seen_in_the_midst_of_an_epoch_beside_such_a_metric(tmp_path: Path) -> None:
+    trace = loaded(run(tmp_path, "x[800:] = np.nan", metrics="[odd]"))
     (event,) = trace.events_of("nonfinite")
     assert event.name == "loss"
     assert 100 <= event.data["step"] <= 170
@@ -65,11 +65,6 @@ def test_a_metric_that_is_no_number_is_no_loss_and_stops_nothing(tmp_path: Path,
     assert "'odd': [nan]" in done.out
     trace = loaded(done)
     assert not [*trace.events_of("checked"), *trace.events_of("nonfinite")]
-
-
-def test_beside_such_a_metric_a_loss_is_seen(tmp_path: Path) -> None:
-    (event,) = loaded(run(tmp_path, "x[800:] = np.nan", metrics="[odd]")).events_of("nonfinite")
-    assert event.name == "loss"
 
 
 def test_of_a_loss_the_first_op_is_named_beside_such_a_metric(tmp_path: Path) -> None:
