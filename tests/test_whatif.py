@@ -92,9 +92,9 @@ def test_what_stays_of_a_step_finds_its_caches_warm_on_a_processor_only() -> Non
 
 def test_what_is_made_beside_the_step_costs_only_what_exceeds_it() -> None:
     trace = parse_drawing("step 1111111111\ninput iiii......\ndevice ....kkkkkk")
-    assert price_remedies(trace, [Supply(beside=True)], "step").after_ms == pytest.approx(6.0)
+    assert price_remedies(trace, [Supply(overlapped=True)], "step").after_ms == pytest.approx(6.0)
     slow = parse_drawing("step 1111111111\ninput iiiiii....\ndevice ......kkkk")
-    assert price_remedies(slow, [Supply(beside=True)], "step").after_ms == pytest.approx(6.0)
+    assert price_remedies(slow, [Supply(overlapped=True)], "step").after_ms == pytest.approx(6.0)
 
 
 def test_where_only_the_first_step_of_an_epoch_waits_the_others_ran_undisturbed() -> None:

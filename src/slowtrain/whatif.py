@@ -58,7 +58,7 @@ class Drop:
 
 @dataclass(frozen=True)
 class Supply:
-    """Makes input in ``factor`` of its present time per batch and, if ``beside``, while the step computes.
+    """Makes input in ``factor`` of its present time per batch and, if ``overlapped``, while the step computes.
 
     ``pipeline``: the changed input pipeline; its stages then replace ``factor``. ``work``: the share of their present
     computing that the producing threads still do (a ``pipeline`` tells that itself); what they no longer do does not
@@ -69,7 +69,7 @@ class Supply:
     """
 
     factor: float = 1.0
-    beside: bool = False
+    overlapped: bool = False
     pipeline: Pipeline | None = None
     work: float = 1.0
     share: float = 1.0
@@ -328,7 +328,7 @@ def _batch_time_ms(now: Present, supplies: list[Supply], trace: Trace) -> tuple[
         else:
             times.append((now.exposed_ms * one.factor, now.ahead_ms * one.factor))
     exposed, ahead = min(times, key=max)
-    return (0.0, max(exposed, ahead)) if any(s.beside for s in supplies) else (exposed, ahead)
+    return (0.0, max(exposed, ahead)) if any(s.overlapped for s in supplies) else (exposed, ahead)
 
 
 def _remaining_work(supply: Supply, trace: Trace) -> float:

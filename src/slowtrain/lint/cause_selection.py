@@ -71,7 +71,7 @@ def possible_causes(content: bytes, active: Collection[str]) -> list[Cause[Any]]
         for c in lintable_causes()
         if c.id in active
         and (c.id in met or _any_phrase_occurs(_split_words(c.words)[1], names, content))
-        and (not c.beside or _any_word_occurs(c.beside, names, content))
+        and (not c.context_words or _any_word_occurs(c.context_words, names, content))
     ]
 
 

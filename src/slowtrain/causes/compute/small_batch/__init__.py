@@ -80,7 +80,7 @@ class SmallBatch(Cause[LargerBatch]):
     needs = frozenset({Signal.STEPS})
     recorded = frozenset({Signal.CALLS, Signal.MODEL})
     words = ("batch_size", "batch", "GradientTape", "train_on_batch")
-    beside = (".fit", "fit_generator", "train_on_batch", "GradientTape", "minimize")
+    context_words = (".fit", "fit_generator", "train_on_batch", "GradientTape", "minimize")
 
     def find(self, trace: Trace) -> LargerBatch | None:
         found = _larger_batch(trace)

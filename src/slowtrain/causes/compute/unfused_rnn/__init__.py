@@ -52,7 +52,7 @@ class UnfusedRnn(Cause[RecurrentLoops]):
     title = "A recurrent layer runs as a loop of small ops"
     needs = frozenset({Signal.STEPS, Signal.DEVICE})
     words = ("LSTM", "GRU", "LSTMCell", "GRUCell")
-    beside = (".fit", "fit_generator", "train_on_batch", "GradientTape", "minimize")
+    context_words = (".fit", "fit_generator", "train_on_batch", "GradientTape", "minimize")
 
     def wants(self, trace: Trace) -> frozenset[Signal]:
         device = trace.device

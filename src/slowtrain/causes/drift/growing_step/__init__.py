@@ -42,7 +42,7 @@ class GrowingStep(Cause[GrowthFinding]):
     needs = frozenset({Signal.STEPS, Signal.PHASES})
     matters = True  # its cost grows with the square of the remaining steps
     words = ("concat", "concatenate", "append", "vstack", "hstack", "extend", "map", "filter", "shuffle")
-    beside = (".fit", "train_on_batch", "GradientTape")
+    context_words = (".fit", "train_on_batch", "GradientTape")
 
     def find(self, trace: Trace) -> GrowthFinding | None:
         found = step_growth.find_step_growth(trace) or _epoch_start_growth(trace)

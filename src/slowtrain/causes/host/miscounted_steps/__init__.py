@@ -60,7 +60,7 @@ class MiscountedSteps(Cause[MiscountFinding]):
     needs = frozenset({Signal.CALLS, Signal.PHASES, Signal.STEPS})
     scope = "run"
     words = ("steps_per_epoch", "validation_steps", "repeat")
-    beside = (".fit", "GradientTape", "train_on_batch")
+    context_words = (".fit", "GradientTape", "train_on_batch")
 
     def find(self, trace: Trace) -> MiscountFinding | None:
         found = _miscounted_fits(trace, self._smaller_batch)

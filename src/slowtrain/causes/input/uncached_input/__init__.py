@@ -161,7 +161,7 @@ class UncachedInput(Cause[RepeatedWork | UnreadCacheFinding]):
     recorded = frozenset({Signal.WRITTEN})
     symptoms = frozenset({Category.INPUT})
     words = (".map", "from_generator")
-    beside = ("Dataset", "from_generator", "TFRecordDataset", "TextLineDataset", "FixedLengthRecordDataset")
+    context_words = ("Dataset", "from_generator", "TFRecordDataset", "TextLineDataset", "FixedLengthRecordDataset")
 
     def find(self, trace: Trace) -> RepeatedWork | UnreadCacheFinding | None:
         repeated = _find_repeated_work(trace)

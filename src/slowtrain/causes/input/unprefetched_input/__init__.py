@@ -62,7 +62,7 @@ class UnprefetchedInput(Cause[ExposedInput]):
     def remedies(self, trace: Trace, finding: ExposedInput) -> Sequence[Remedy]:
         hand = finding.hand
         if hand is None:
-            return [Supply(beside=True, spread=(0.7, 1.1))]
+            return [Supply(overlapped=True, spread=(0.7, 1.1))]
         # A wait needs no core beside the step: it is hidden up to the length of the rest of the step.
         hidden = min(hand.ms, trace.step_ms - hand.ms)
         return [Drop({Category.PYTHON: hidden}, 1 - hand.waiting, (0.8, 1.1))]

@@ -121,7 +121,7 @@ class SlowStartup(Cause[StartFinding]):
     needs = frozenset({Signal.PHASES, Signal.TRACES})
     scope = "run"
     words = ("unroll", "GradientTape")
-    beside = (".fit", "train_on_batch", "GradientTape")
+    context_words = (".fit", "train_on_batch", "GradientTape")
 
     def find(self, trace: Trace) -> StartFinding | None:
         steps_ms, xla = _steps_ms(trace), _xla_start(trace)

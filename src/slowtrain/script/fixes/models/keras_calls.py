@@ -245,6 +245,10 @@ def _batch_parameter(source: Source, function: ast.FunctionDef, call: ast.Call) 
     if len(names) != 1:
         return None
     argument = call_arguments.argument_in(function, call, names[0])
+    if argument is None:
+        parameters, defaults = function.args.args, function.args.defaults
+        late = parameters[len(parameters) - len(defaults) :]
+        argument = dict(zip([one.arg for one in late], defaults, strict=True)).get(names[0])
     plain = isinstance(argument, ast.Constant) or (argument is not None and scope_names.dotted_name(argument) != "")
     return edits.node_text(source, argument) if argument is not None and plain else None
 
