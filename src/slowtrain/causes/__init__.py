@@ -107,9 +107,10 @@ class Cause(ABC, Generic[FindingT]):
     edits can change without the detection. A cause whose cures need no text overrides ``cures`` and has no ``fix``.
 
     ``words``: a file without any of them cannot have this cause, and ``spot`` is not asked. A word is matched whole
-    (``.map`` not in ``.mapped``). Without words the cause cannot be seen in source text. One of ``context_words``, if any,
-    has to stand in the file too. ``fixes`` are scripts in which ``spot`` finds the cause, each with the same
-    script without it, made by the cause's own edit if it has one. They are examples on the page, and tests.
+    (``.map`` not in ``.mapped``). Without words the cause cannot be seen in source text. If there are
+    ``context_words``, one of them has to stand in the file too. ``fixes`` are scripts in which ``spot`` finds the
+    cause, each with the same script without it, made by the cause's own edit if it has one. They are examples on the
+    page, and tests.
     """
 
     id: ClassVar[str]
