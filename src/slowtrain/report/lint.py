@@ -21,7 +21,7 @@ from slowtrain import __version__
 from slowtrain.model import Effect
 from slowtrain.model.inspections import SAFE_EFFECTS, FileError, LintAnswer, LintFinding
 from slowtrain.number_text import format_count
-from slowtrain.report.documents import CauseId, Count, Position, RuntimeWord, Tool, build_document, json_text
+from slowtrain.report.documents import CauseId, Count, Position, RuntimeWord, Tool, at, build_document, json_text
 from slowtrain.report.terminal import Terminal, joined_lines
 from slowtrain.report.wording import printable_text, runtime_text
 
@@ -68,7 +68,7 @@ class LintDocument(Struct):
     files: Annotated[Count, Meta(description="looked at, parsed or not")]
     errors: tuple[ErrorDocument, ...]
     findings: tuple[FindingDocument, ...]
-    fixed: Count = 0
+    fixed: Annotated[Count, at("fixed_count")] = 0
     notes: tuple[str, ...] = ()
 
 
