@@ -188,7 +188,7 @@ def training(size=8):
     rows = Rows(size, names=["a", "b"])
     model = keras.Sequential([keras.layers.Dense(len(rows), name=n) for n in rows.names])
     model.compile("adam", "mse", run_eagerly=True)
-    model.fit(tf.zeros([rows.size, 4]), tf.zeros([rows.size, 8]), batch_size=rows.size)
+    model.fit(tf.zeros([rows.size, 4]), tf.zeros([rows.size, 8]), batch_size=rows.size, epochs=50)
     return training
 
 
