@@ -110,11 +110,11 @@ TEST = '''"""{name}: what its drawn traces and examples do not hold (tests/cause
 
 from __future__ import annotations
 
-from slowtrain.causes import named
+from slowtrain.causes import cause_by_id
 
 from ..drawn_trace import parse_drawing  # noqa: TID252  tests are no package
 
-CAUSE = named("{name}")
+CAUSE = cause_by_id("{name}")
 
 
 def test_nothing_is_left_to_do() -> None:

@@ -87,8 +87,8 @@ def test_both_prices_stand_in_the_answer() -> None:
 def test_no_cure_that_may_make_the_run_longer() -> None:
     price = XlaPrice(6000.0, (1.0, 4.0, 8.0), 1000)  # 2 s are won, or 2 s lost
     assert price.net_ms == 2000.0
-    assert price.spread[0] == 0.0
-    assert price.spread[1] * price.net_ms == 5000.0
+    assert price.price_spread[0] == 0.0
+    assert price.price_spread[1] * price.net_ms == 5000.0
 
 
 def test_what_a_step_loses_is_not_known_without_a_graph() -> None:

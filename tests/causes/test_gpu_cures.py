@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from slowtrain.causes import named
+from slowtrain.causes import cause_by_id
 from slowtrain.diagnose import diagnose_trace
 from slowtrain.model import Diagnosis, Effect
 
@@ -26,7 +26,7 @@ GPU = '@fact devices=[{"kind":"GPU"}]'
 
 def _diagnosis(cause: str, drawing: str, text: str) -> Diagnosis:
     told = f"@fact sources={json.dumps({'train.py': text})}"
-    (found,) = diagnose_trace(parse_drawing(f"{drawing}\n{told}"), [named(cause)]).diagnoses
+    (found,) = diagnose_trace(parse_drawing(f"{drawing}\n{told}"), [cause_by_id(cause)]).diagnoses
     return found
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from slowtrain.causes import named
+from slowtrain.causes import cause_by_id
 from slowtrain.diagnose import diagnose_trace
 from slowtrain.model import Diagnosis, Effect
 from slowtrain.recording import reader
@@ -26,7 +26,7 @@ def _trace(name: str) -> Trace:
 
 
 def _found(name: str, cause: str) -> Diagnosis | None:
-    return next(iter(diagnose_trace(_trace(name), [named(cause)]).diagnoses), None)
+    return next(iter(diagnose_trace(_trace(name), [cause_by_id(cause)]).diagnoses), None)
 
 
 # What the cure is worth by hand, of the step: it has to lie in the range.

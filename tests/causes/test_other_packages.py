@@ -62,11 +62,11 @@ def run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 SHOWN = """
-from slowtrain.causes import all_causes, named
+from slowtrain.causes import all_causes, cause_by_id
 from slowtrain.lint import lint_settings
 (cause,) = [c for c in all_causes() if c.id == "host/slow-logger"]
 known = "host/slow-logger" in lint_settings.known_ids()
-print(cause.fires, named("host/slow-logger") is not None, len(all_causes()), known)
+print(cause.fires, cause_by_id("host/slow-logger") is not None, len(all_causes()), known)
 """
 
 

@@ -6,14 +6,14 @@ from dataclasses import replace
 
 import pytest
 
-from slowtrain.causes import named
+from slowtrain.causes import cause_by_id
 from slowtrain.diagnose import diagnose_trace
 from slowtrain.model import Category
 from slowtrain.whatif import Drop
 
 from ..drawn_trace import DRAWN_FILE, parse_drawing  # noqa: TID252  tests are no package
 
-CAUSE = named("host/print-in-step")
+CAUSE = cause_by_id("host/print-in-step")
 STEP = """
 step     1111111111
 python   ......pppp
@@ -30,7 +30,7 @@ def _printed(line: str) -> bool:
     """Whether a line that takes 4 of each step's 10 ms is told of as printing."""
     trace = parse_drawing(STEP)
     trace = replace(trace, facts={**trace.facts, "sources": {DRAWN_FILE: f"for x in ds:\n    step(x)\n    {line}\n"}})
-    found = diagnose_trace(trace, [CAUSE, named("host/python-in-step")])
+    found = diagnose_trace(trace, [CAUSE, cause_by_id("host/python-in-step")])
     (one,) = found.diagnoses
     return one.cause == CAUSE.id
 

@@ -219,7 +219,7 @@ class Cause(ABC, Generic[FindingT]):
 
 
 @functools.cache
-def named(name: str) -> Cause[Any]:
+def cause_by_id(name: str) -> Cause[Any]:
     """One of them by its id; ours is imported without the others. Raises ``ModuleNotFoundError``."""
     module = f"{__name__}.{name.replace('/', '.').replace('-', '_')}"
     try:

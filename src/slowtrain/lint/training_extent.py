@@ -156,7 +156,7 @@ def _makes_test_set(source: Source, spot: Spot) -> bool:
     names = {scope_names.dotted_name(target) for one in found for target in one.targets}
     if not names or not all(_TEST_SET_NAME.search(name.rpartition(".")[2]) for name in names):
         return False
-    fits = call_index.index_of(source).called("fit", "fit_generator")
+    fits = call_index.index_of(source).calls_of("fit", "fit_generator")
     fitted_names = {
         scope_names.dotted_name(node) for call in fits for part in _arguments(call) for node in syntax_tree.walk(part)
     }

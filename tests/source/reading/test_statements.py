@@ -73,7 +73,7 @@ def test_all_calls_are_found_and_nothing_else() -> None:
 def _calls_found_wrongly(source: Source) -> Iterator[str]:
     calls, _ = _every(source)
     for name, wanted in calls.items():
-        found = call_index.index_of(source).called(name)
+        found = call_index.index_of(source).calls_of(name)
         if len(found) != len(wanted) or set(found) != wanted or (name.isascii() and name not in source.words):
             yield name
 
@@ -87,7 +87,7 @@ def test_calls_in_a_tricky_file_are_found() -> None:
 
 def test_calls_of_a_name_beyond_ascii_are_found() -> None:
     source = Source("train.py", "def größe(x):\n    return x\n\ngröße(1)\n")
-    assert [call.lineno for call in call_index.index_of(source).called("größe")] == [4]
+    assert [call.lineno for call in call_index.index_of(source).calls_of("größe")] == [4]
 
 
 def test_each_node_knows_what_it_stands_in() -> None:
@@ -124,12 +124,12 @@ def test_what_no_import_leads_to_is_known_before_parsing() -> None:
 
 def test_a_file_without_the_name_is_not_parsed() -> None:
     source = Source("a.py", "def fit(x): = outfit(fit, fitted)\n")
-    assert call_index.index_of(source).called("fit", "predict") == []
+    assert call_index.index_of(source).calls_of("fit", "predict") == []
     assert not source.is_parsed
     with pytest.raises(SyntaxError):
-        call_index.index_of(source).called("outfit")
+        call_index.index_of(source).calls_of("outfit")
 
 
 def test_comments_behind_a_name_do_not_take_forever() -> None:
     text = f"fit{' # ) #' * 2000}\n" * 20
-    assert call_index.index_of(Source("a.py", text)).called("fit") == []
+    assert call_index.index_of(Source("a.py", text)).calls_of("fit") == []

@@ -45,7 +45,7 @@ def traced_functions(source: Source) -> Iterator[TracedFunction]:
             plain = one.func if isinstance(one, ast.Call) else one
             if name_bindings.qualified_name(source, plain) == "tensorflow.function":
                 yield TracedFunction(node, (node.name,))
-    for call in call_index.index_of(source).called("function"):
+    for call in call_index.index_of(source).calls_of("function"):
         if name_bindings.qualified_name(source, call.func) != "tensorflow.function" or not call.args:
             continue
         argument, holder = call.args[0], node_lookup.parents_of(source).get(call)

@@ -42,7 +42,7 @@ def sample_count(data: Value) -> int | None:
 
 def steps_in_samples(source: Source) -> Iterator[tuple[ast.Call, ast.expr, str]]:
     """Find ``steps_per_epoch`` and ``validation_steps`` that are a number of samples."""
-    for call in call_index.index_of(source).called("fit", "fit_generator"):
+    for call in call_index.index_of(source).calls_of("fit", "fit_generator"):
         data = node_lookup.argument_value(call, "x", 0) or node_lookup.argument_value(call, "generator", 0)
         yield from _sample_counts(source, call, "steps_per_epoch", data)
         dataset = node_lookup.argument_value(call, "validation_data")

@@ -21,11 +21,11 @@ def is_in_step(source: Source, node: ast.AST) -> bool:
     function = node_lookup.enclosing_function(source, node)
     if function is None or not call_index.takes_training_steps(source):
         return False
-    tapes = call_index.index_of(source).called("GradientTape")
+    tapes = call_index.index_of(source).calls_of("GradientTape")
     todo = [f for tape in tapes if (f := node_lookup.enclosing_function(source, tape)) is not None]
     for kind in call_index.nodes_of_class(source, ast.ClassDef):
         method = class_members.own_method(kind, "call")
-        if method is not None and call_index.index_of(source).called(kind.name):
+        if method is not None and call_index.index_of(source).calls_of(kind.name):
             todo.append(method)
     seen: set[ast.AST] = set()
     while todo:

@@ -32,10 +32,10 @@ def unsupported_strategies(source: Source) -> Iterator[ast.Call]:
         return
     if not any(
         keyword.arg in _KERAS_FIT_ARGUMENTS
-        for fit in call_index.index_of(source).called("fit")
+        for fit in call_index.index_of(source).calls_of("fit")
         for keyword in fit.keywords
     ):
         return
-    for call in call_index.index_of(source).called(STRATEGY_NAME):
+    for call in call_index.index_of(source).calls_of(STRATEGY_NAME):
         if name_bindings.qualified_name(source, call.func) in _STRATEGY_NAMES:
             yield call

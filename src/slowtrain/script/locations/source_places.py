@@ -43,11 +43,11 @@ def file_places(trace: Trace, place: Place, seen: Callable[[Source, int], Iterab
 def wrapping_places(trace: Trace, places: Iterable[Place]) -> tuple[Place, ...]:
     """Where the functions that contain ``places`` are made graph ops, in which they still run as Python."""
 
-    def wrapped(source: Source, line: int) -> Iterator[int]:
+    def wrapper_lines(source: Source, line: int) -> Iterator[int]:
         name = getattr(source.function_at(line), "name", "")
-        for call in call_index.index_of(source).called(*PYTHON_OP_FUNCTIONS) if name else ():
+        for call in call_index.index_of(source).calls_of(*PYTHON_OP_FUNCTIONS) if name else ():
             given = node_lookup.argument_value(call, "func", 0)
             if given is not None and scope_names.dotted_name(given).rpartition(".")[2] == name:
                 yield call.lineno
 
-    return tuple(found for place in places for found in file_places(trace, place, wrapped))
+    return tuple(found for place in places for found in file_places(trace, place, wrapper_lines))

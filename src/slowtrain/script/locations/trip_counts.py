@@ -90,7 +90,7 @@ def _step_calls(source: Source, step: str, line: int) -> list[ast.Call]:
         names, wrapped = _function_aliases(source, name)
     else:
         return []
-    calls = call_index.index_of(source).called(*names)
+    calls = call_index.index_of(source).calls_of(*names)
     if not any(c.lineno <= line <= (c.end_lineno or c.lineno) for c in calls):
         return []
     if step != BATCH_CALL and len({ast.dump(c.func) for c in calls}) > 1:
@@ -201,7 +201,7 @@ def _calls_of_function(source: Source, function: ast.FunctionDef) -> list[ast.Ca
         return []  # a decorator may call it as often as it likes
     method = class_members.is_method(source, function)
     kind = ast.Attribute if method else ast.Name
-    calls = [call for call in call_index.index_of(source).called(function.name) if isinstance(call.func, kind)]
+    calls = [call for call in call_index.index_of(source).calls_of(function.name) if isinstance(call.func, kind)]
     known = {call.func for call in calls}
     if len(calls) > (1 if method else MAX_CALLS) or not _is_only_called(source, {function.name}, known):
         return []

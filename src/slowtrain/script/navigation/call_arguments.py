@@ -33,7 +33,7 @@ def arguments_for(source: Source, function: ast.AST, parameter: str) -> Iterator
 
 def function_calls(source: Source, function: ast.AST) -> list[ast.Call]:
     name = getattr(function, "name", None)
-    return list(call_index.index_of(source).called(name)) if name else []
+    return list(call_index.index_of(source).calls_of(name)) if name else []
 
 
 def argument_in(function: ast.AST, call: ast.Call, parameter: str) -> ast.expr | None:

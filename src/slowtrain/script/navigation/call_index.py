@@ -25,12 +25,12 @@ class CallIndex:
     source: Source
     _calls: dict[str, list[ast.Call]] = field(default_factory=dict)
 
-    def called(self, *names: str) -> list[ast.Call]:
+    def calls_of(self, *names: str) -> list[ast.Call]:
         """Calls whose callee's last name is one of ``names``, in the order of the text."""
-        found = [call for name in names for call in self._called(name)]
+        found = [call for name in names for call in self._calls_by_name(name)]
         return sorted(found, key=edits.node_start) if len(names) > 1 else found
 
-    def _called(self, name: str) -> list[ast.Call]:
+    def _calls_by_name(self, name: str) -> list[ast.Call]:
         found = self._calls.get(name)
         if found is None and name.isascii() and name not in self.source.words:
             found = self._calls[name] = []
@@ -99,12 +99,12 @@ TRAINING_CALLS = ("fit", "fit_generator", "train_on_batch", "GradientTape", "min
 
 def takes_training_steps(source: Source) -> bool:
     """Whether the file calls something that takes training steps."""
-    return bool(index_of(source).called(*TRAINING_CALLS))
+    return bool(index_of(source).calls_of(*TRAINING_CALLS))
 
 
 def is_compiled_loss(source: Source, name: str) -> bool:
     """Whether ``compile()`` receives the function of this name as its loss."""
-    losses = (node_lookup.argument_value(c, "loss", 1) for c in index_of(source).called("compile"))
+    losses = (node_lookup.argument_value(c, "loss", 1) for c in index_of(source).calls_of("compile"))
     return any(isinstance(one, ast.Name) and one.id == name for one in losses)
 
 

@@ -61,7 +61,7 @@ def reduced_names(source: Source) -> frozenset[str]:
 
 
 def _method_owners(source: Source, *methods: str) -> frozenset[str]:
-    calls = call_index.index_of(source).called(*methods)
+    calls = call_index.index_of(source).calls_of(*methods)
     return frozenset(str(_last_name(c.func.value)) for c in calls if isinstance(c.func, ast.Attribute))
 
 
@@ -79,7 +79,7 @@ def _is_key_stored(source: Source, key: str) -> bool:
     return any(_store_keys(n) == [key] for n in found) or any(
         any(k.arg == key for k in call.keywords)
         or any(key in (getattr(a, "value", None), *_mapping_keys(a)) for a in call.args[:1])
-        for call in call_index.index_of(source).called("update", "setdefault", "pop")
+        for call in call_index.index_of(source).calls_of("update", "setdefault", "pop")
     )
 
 
@@ -92,7 +92,7 @@ def stored_keys(source: Source, name: str) -> list[Any]:
         source, re.compile(rf"{call_index.whole_word_pattern(name)}[\"'\]\s]*\["), ast.Subscript
     )
     keys = [k for n in found if isinstance(n, ast.Subscript) and _last_name(n.value) == name for k in _store_keys(n)]
-    for call in call_index.index_of(source).called("update"):
+    for call in call_index.index_of(source).calls_of("update"):
         mapping_keys = [k for a in call.args for k in (_mapping_keys(a) if isinstance(a, ast.Dict) else [UNKNOWN_KEY])]
         if isinstance(call.func, ast.Attribute) and _last_name(call.func.value) == name:
             keys += mapping_keys + [k.arg or UNKNOWN_KEY for k in call.keywords]
@@ -147,7 +147,7 @@ def _is_self_store(source: Source, node: ast.Attribute) -> bool:
 @cache_recent(256)
 def may_set_by_name(source: Source, name: str) -> bool:
     """Whether an attribute may be set by ``setattr``, or together with all others (``__dict__``, ``vars``)."""
-    named = [node_lookup.argument_value(call, "name", 1) for call in call_index.index_of(source).called("setattr")]
+    named = [node_lookup.argument_value(call, "name", 1) for call in call_index.index_of(source).calls_of("setattr")]
     return any(getattr(n, "value", name) == name for n in named) or bool(_ALL_ATTRIBUTES_SET.search(source.plain))
 
 
@@ -194,8 +194,8 @@ def constructor_calls(source: Source, kind: ast.ClassDef) -> list[ast.Call]:
     several = class_descendants(source, kind)
     if any(own_method(h, "__init__") is not None for h in several[1:]):
         return []
-    own = (c for c in call_index.index_of(source).called("cls") if enclosing_class(source, c) in several)
-    return [*call_index.index_of(source).called(*(h.name for h in several)), *own]
+    own = (c for c in call_index.index_of(source).calls_of("cls") if enclosing_class(source, c) in several)
+    return [*call_index.index_of(source).calls_of(*(h.name for h in several)), *own]
 
 
 @cache_recent(64)
@@ -262,7 +262,7 @@ def running_calls(source: Source, function: Function) -> list[ast.Call]:
         return []
     if isinstance(kind, ast.ClassDef) and function.name == "__init__":
         return constructor_calls(source, kind)
-    return call_index.index_of(source).called(function.name)
+    return call_index.index_of(source).calls_of(function.name)
 
 
 def positional_parameters(source: Source, function: Function) -> list[str]:
@@ -280,10 +280,10 @@ def is_self_attribute(node: ast.Attribute) -> bool:
 @cache_recent(16)
 def option_defaults(source: Source) -> dict[str, ast.expr]:
     """Defaults of command-line options by attribute name; only options with a default and one definition."""
-    if call_index.index_of(source).called("set_defaults"):
+    if call_index.index_of(source).calls_of("set_defaults"):
         return {}
     found: dict[str, list[ast.expr | None]] = {}
-    for call in call_index.index_of(source).called("add_argument"):
+    for call in call_index.index_of(source).calls_of("add_argument"):
         flags = [a.value for a in call.args if isinstance(a, ast.Constant) and isinstance(a.value, str)]
         long = [f for f in flags if f.startswith("--")] or flags
         target = node_lookup.argument_value(call, "dest")

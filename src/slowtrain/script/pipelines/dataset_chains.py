@@ -224,7 +224,7 @@ def all_chains(source: Source) -> tuple[DatasetChain, ...]:
     operating: list[ast.Call] = []
     for name in _operation_words(source):
         operating += [
-            c for c in call_index.index_of(source).called(name) if is_operation(c) or makes_dataset(source, c)
+            c for c in call_index.index_of(source).calls_of(name) if is_operation(c) or makes_dataset(source, c)
         ]
     inner = {id(c.func.value) for c in operating if is_operation(c) and isinstance(c.func, ast.Attribute)}
     return tuple(upstream_chain(source, c) for c in sorted(operating, key=edits.node_start) if id(c) not in inner)
@@ -345,7 +345,7 @@ def parameter_argument(source: Source, name: ast.Name, entered: Sequence[ast.Cal
         return None
     method = isinstance(function, ast.FunctionDef) and class_members.is_method(source, function)
     named = [
-        c for c in call_index.index_of(source).called(function.name) if isinstance(c.func, ast.Attribute) == method
+        c for c in call_index.index_of(source).calls_of(function.name) if isinstance(c.func, ast.Attribute) == method
     ]
     called = [c for c in entered if c in named] or named
     if len(called) != 1 or function.args.vararg or function.args.kwarg:

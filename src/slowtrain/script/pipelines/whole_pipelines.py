@@ -27,7 +27,7 @@ def training_chains(source: Source) -> tuple[dataset_chains.DatasetChain, ...]:
 def _find_training_chains(source: Source) -> Iterator[dataset_chains.DatasetChain]:
     if not dataset_chains.may_make_dataset(source) and not project_files.may_import_project_files(source):
         return
-    for call in call_index.index_of(source).called("fit"):
+    for call in call_index.index_of(source).calls_of("fit"):
         data = node_lookup.argument_value(call, "x", 0)
         yield from chains_behind(source, data, call)
     if not any(name in source.text for name in STEP_CALLS):  # saves following the loops of most files
@@ -74,7 +74,10 @@ def pipelines_of(source: Source) -> tuple[dataset_chains.DatasetChain, ...]:
         return ()
     every = call_index.index_of(source)
     makers = (
-        c for n in source.words if n in dataset_chains.DATASET_MAKERS or n.endswith("Dataset") for c in every.called(n)
+        c
+        for n in source.words
+        if n in dataset_chains.DATASET_MAKERS or n.endswith("Dataset")
+        for c in every.calls_of(n)
     )
     if not any(dataset_chains.makes_dataset(source, c) for c in makers):
         return ()
@@ -146,7 +149,7 @@ def calls_in(statements: Sequence[ast.AST]) -> list[ast.Call]:
 
 def is_read_repeatedly(source: Source, flow: dataset_chains.DatasetChain) -> bool:
     """Whether training surely iterates ``flow`` more than once."""
-    for fit in call_index.index_of(source).called("fit"):
+    for fit in call_index.index_of(source).calls_of("fit"):
         data, count = node_lookup.argument_value(fit, "x", 0), node_lookup.argument_value(fit, "epochs")
         if count is None or node_lookup.argument_value(fit, "steps_per_epoch") is not None:
             continue

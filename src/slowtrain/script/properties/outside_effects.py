@@ -200,7 +200,7 @@ KERAS_FIT_KEYWORDS = frozenset(
 
 def executed_texts(source: Source) -> Iterator[tuple[int, str]]:
     """Line and name of each call of Python's ``exec`` and ``eval``."""
-    calls = [c for c in call_index.index_of(source).called(*EXECUTING_BUILTINS) if isinstance(c.func, ast.Name)]
+    calls = [c for c in call_index.index_of(source).calls_of(*EXECUTING_BUILTINS) if isinstance(c.func, ast.Name)]
     own = set(_defined_names(source)) if calls else set[str]()
     for call in calls:
         if isinstance(call.func, ast.Name) and call.func.id not in own:
@@ -221,5 +221,5 @@ def _defined_names(source: Source) -> Iterator[str]:
 def keras_fit_calls(source: Source) -> list[ast.Call]:
     """Calls of Keras's ``fit``."""
     return [
-        c for c in call_index.index_of(source).called("fit") if any(k.arg in KERAS_FIT_KEYWORDS for k in c.keywords)
+        c for c in call_index.index_of(source).calls_of("fit") if any(k.arg in KERAS_FIT_KEYWORDS for k in c.keywords)
     ]

@@ -46,9 +46,9 @@ def embedding_penalty(source: Source, call: ast.Call) -> ast.expr | None:
 
 def has_heavy_ops(source: Source, rows: int) -> bool:
     """Whether the file contains ops that may take longer than a pass over a table of this many rows."""
-    if call_index.index_of(source).called(*HEAVY_OPS):
+    if call_index.index_of(source).calls_of(*HEAVY_OPS):
         return True
-    dense = call_index.index_of(source).called("Dense")
+    dense = call_index.index_of(source).calls_of("Dense")
     units = [queries.int_at(source, node_lookup.argument_value(call, "units", 0)) for call in dense]
     return any(n is not None and n >= min(rows, 4096) for n in units)
 
@@ -58,12 +58,12 @@ def table_norms(source: Source, tables: dict[str, ast.Call], any_of: ast.Call) -
 
     Also norms of all trained variables, in which case the table is ``any_of``.
     """
-    for call in call_index.index_of(source).called("l2_loss"):
+    for call in call_index.index_of(source).calls_of("l2_loss"):
         holder = node_lookup.enclosing_node(source, call, *scope_names.COMPREHENSIONS)
         over = [g.iter for g in getattr(holder, "generators", ()) if not g.ifs]
         if any(isinstance(one, ast.Attribute) and one.attr in VARIABLE_ATTRIBUTES for one in over):
             yield call, any_of
-    for call in call_index.index_of(source).called(*sorted(NORM_FUNCTIONS)) if "embeddings" in source.text else ():
+    for call in call_index.index_of(source).calls_of(*sorted(NORM_FUNCTIONS)) if "embeddings" in source.text else ():
         if not name_bindings.qualified_name(source, call.func).startswith(("tensorflow.", "keras.ops.")):
             continue
         inside = syntax_tree.nodes_inside(call.args[:1], ast.Attribute)
@@ -87,7 +87,7 @@ def whole_table_ops(source: Source) -> Iterator[Spot]:
     seen: set[ast.Call] = set()
     if "Variable" not in source.words or not name_bindings.may_name(source, *table_lookups.GATHER_FUNCTIONS):
         return
-    for gather in call_index.index_of(source).called("gather", "embedding_lookup"):
+    for gather in call_index.index_of(source).calls_of("gather", "embedding_lookup"):
         known = gather.args and name_bindings.qualified_name(source, gather.func) in table_lookups.GATHER_FUNCTIONS
         given = gather.args[0] if known else None
         call = name_bindings.single_assignment(source, given) if isinstance(given, ast.Name) else given
@@ -106,7 +106,7 @@ def penalised_embeddings(source: Source) -> Iterator[Spot]:
     """Find large embeddings whose norm is part of the loss. It reads and updates all rows."""
     if not name_bindings.may_name(source, "keras.layers.") or not call_index.takes_training_steps(source):
         return
-    sizes = {c: table_size(source, c, PENALTY_ARGUMENT) for c in call_index.index_of(source).called("Embedding")}
+    sizes = {c: table_size(source, c, PENALTY_ARGUMENT) for c in call_index.index_of(source).calls_of("Embedding")}
     large = {call: size for call, size in sizes.items() if size is not None and is_large_table(*size)}
     named = {scope_names.dotted_name(t): c for c in large for t in _assignment_targets(source, c)}
     norms = [(given, call) for call in large if (given := embedding_penalty(source, call)) is not None]
@@ -130,14 +130,14 @@ def _assignment_targets(source: Source, call: ast.Call) -> list[ast.expr]:
 
 def densified_gradients(source: Source) -> Iterator[Spot]:
     """Find conversions of gradients to tensors, which give the gradient of a large table all its rows."""
-    tapes = {n for c in call_index.index_of(source).called("gradient") for n in _bound_names(source, c)}
-    for call in call_index.index_of(source).called("convert_to_tensor") if tapes else ():
+    tapes = {n for c in call_index.index_of(source).calls_of("gradient") for n in _bound_names(source, c)}
+    for call in call_index.index_of(source).calls_of("convert_to_tensor") if tapes else ():
         name = scope_names.dotted_name(call.args[0]) if call.args else ""
         holder = node_lookup.enclosing_node(source, call, *scope_names.COMPREHENSIONS)
         over = [g.iter for g in getattr(holder, "generators", ()) if name and scope_names.dotted_name(g.target) == name]
         if not over or not scope_names.read_names(over[0]) & tapes:
             continue
-        sizes = [table_size(source, c) for c in call_index.index_of(source).called("Embedding")]
+        sizes = [table_size(source, c) for c in call_index.index_of(source).calls_of("Embedding")]
         rows = [size[0] for size in sizes if size is not None and is_large_table(*size)]
         if rows:
             says = f"the gradient of a table becomes one with all {max(rows):,} rows, of which a step looks up a batch"

@@ -43,7 +43,7 @@ def _op_spot(node: ast.expr | ast.For, says: str, cure: str, changed: tuple[Edit
 def one_hot_products(source: Source) -> Iterator[Spot]:
     if not name_bindings.may_name(source, *table_lookups.LOOKUP_FUNCTIONS):
         return
-    for call in call_index.index_of(source).called("one_hot"):
+    for call in call_index.index_of(source).calls_of("one_hot"):
         depth = node_lookup.argument_value(call, "depth", 1) or node_lookup.argument_value(call, "num_classes", 1)
         rows = queries.int_at(source, depth)
         changed = (
@@ -57,7 +57,7 @@ def one_hot_products(source: Source) -> Iterator[Spot]:
 
 def mapped_rows(source: Source) -> Iterator[Spot]:
     """Find ``tf.map_fn`` in a step over a function that accepts all rows at once."""
-    for call in call_index.index_of(source).called("map_fn"):
+    for call in call_index.index_of(source).calls_of("map_fn"):
         mapped = name_bindings.qualified_name(source, call.func) == "tensorflow.map_fn"
         changed = (
             table_lookups.use_vectorized_map(source, call.lineno)

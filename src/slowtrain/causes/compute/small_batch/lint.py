@@ -43,7 +43,7 @@ def _batch_spot(node: ast.expr, says: str, cure: str, changed: tuple[Edit, ...] 
 
 def tiny_batches(source: Source) -> Iterator[Spot]:
     """Find the sizes of batches of a few of thousands of samples, as they are written."""
-    for call in call_index.index_of(source).called("fit"):
+    for call in call_index.index_of(source).calls_of("fit"):
         given, data = node_lookup.argument_value(call, "batch_size", 2), node_lookup.argument_value(call, "x", 0)
         if given is not None and data is not None:
             yield from _too_small_batch(source, given, queries.shape_at(source, data), call.lineno)
@@ -53,7 +53,7 @@ def tiny_batches(source: Source) -> Iterator[Spot]:
 
 def _dataset_batches(source: Source) -> Iterator[Spot]:
     """Find tiny batches of data sets that ``fit`` or a loop of steps takes."""
-    taken = [node_lookup.argument_value(call, "x", 0) for call in call_index.index_of(source).called("fit")]
+    taken = [node_lookup.argument_value(call, "x", 0) for call in call_index.index_of(source).calls_of("fit")]
     if any(name in source.text for name in step_code.STEP_NAMES):
         loops = call_index.nodes_of_class(source, ast.For)
         taken += [n.iter for n in loops if step_code.takes_training_step(source, n.body)]
@@ -121,7 +121,7 @@ def _max_small_batch(source: Source) -> int:
 
 
 def _has_layers(source: Source, *names: str) -> bool:
-    return bool(call_index.index_of(source).called(*names))
+    return bool(call_index.index_of(source).calls_of(*names))
 
 
 def _may_have_large_samples(source: Source, shape: Shape) -> bool:

@@ -24,7 +24,7 @@ def find_spots(source: Source) -> Iterable[Spot]:
     if not call_index.takes_training_steps(source):
         return
     seen: set[ast.Call] = set()
-    for call in call_index.index_of(source).called("LSTM", "GRU"):
+    for call in call_index.index_of(source).calls_of("LSTM", "GRU"):
         if not name_bindings.qualified_name(source, call.func).startswith("keras.layers."):
             continue
         setting = keras_models.unfused_setting(call)
@@ -46,7 +46,7 @@ def find_spots(source: Source) -> Iterable[Spot]:
 
 def _has_short_sequences(source: Source) -> bool:
     """Whether all sequences of the file are known to be short. ``unroll`` is meant for such sequences."""
-    shapes = [node_lookup.argument_value(call, "shape", 0) for call in call_index.index_of(source).called("Input")]
+    shapes = [node_lookup.argument_value(call, "shape", 0) for call in call_index.index_of(source).calls_of("Input")]
     lengths = [queries.int_at(source, s.elts[0]) for s in shapes if isinstance(s, ast.Tuple) and len(s.elts) == 2]
     return bool(lengths) and all(n is not None and n <= MAX_UNROLLED_STEPS for n in lengths)
 

@@ -58,7 +58,7 @@ def _assigned_stages(source: Source) -> Iterator[tuple[ast.Assign, ast.Call]]:
     """Assignments of data sets that get a stage, there or in a function that returns them."""
     above = node_lookup.parents_of(source)
     entered: set[ast.AST] = set()
-    for call in call_index.index_of(source).called(*sorted(STAGES)):
+    for call in call_index.index_of(source).calls_of(*sorted(STAGES)):
         holder = above.get(node_lookup.chain_end(source, call))
         if isinstance(holder, ast.Assign) and _target_name(holder):
             yield holder, call
@@ -74,7 +74,7 @@ def _assigned_stages(source: Source) -> Iterator[tuple[ast.Assign, ast.Call]]:
 
 def _joined_values(source: Source) -> Iterator[tuple[ast.stmt, ast.expr, str]]:
     """Values that are joined with new parts and assigned to their old name or variable."""
-    for call in call_index.index_of(source).called(*JOINING_FUNCTIONS):
+    for call in call_index.index_of(source).calls_of(*JOINING_FUNCTIONS):
         holder = node_lookup.parents_of(source).get(call)
         if not name_bindings.qualified_name(source, call.func).startswith(FRAMEWORKS):
             continue
@@ -188,7 +188,7 @@ def _has_no_other_assignment(source: Source, assign: ast.Call) -> bool:
     """Whether nothing else in the file assigns to the variable. Another value may be shorter."""
     name = scope_names.dotted_name(assign.func.value) if isinstance(assign.func, ast.Attribute) else ""
     last = name.rpartition(".")[2]
-    for other in call_index.index_of(source).called("assign"):
+    for other in call_index.index_of(source).calls_of("assign"):
         owner = other.func.value if isinstance(other.func, ast.Attribute) else None
         if other is not assign and owner is not None and scope_names.dotted_name(owner).rpartition(".")[2] == last:
             return False
@@ -318,5 +318,5 @@ def _is_set_elsewhere(source: Source, one: ast.Assign, name: str, loop: ast.AST,
 
 
 def _takes_steps(source: Source, loop: ast.For | ast.While, inside: ast.stmt) -> bool:
-    fit = any(scope_names.enclosing_loops(source, c)[:1] == [loop] for c in call_index.index_of(source).called("fit"))
+    fit = any(scope_names.enclosing_loops(source, c)[:1] == [loop] for c in call_index.index_of(source).calls_of("fit"))
     return fit or step_code.takes_training_step(source, [inside, *loop.body])

@@ -87,7 +87,7 @@ def remember_function(source: Source, line: int) -> list[Edit]:
 
 def _gets_new_objects(source: Source, holder: ast.FunctionDef) -> bool:
     """Whether loops pass a new model or optimizer to each call of ``holder``, so that a cache would never hit."""
-    calls = [c for c in call_index.index_of(source).called(holder.name) if scope_names.enclosing_loops(source, c)]
+    calls = [c for c in call_index.index_of(source).calls_of(holder.name) if scope_names.enclosing_loops(source, c)]
     return bool(calls) and all(_is_given_new_object(source, call) for call in calls)
 
 
@@ -156,7 +156,7 @@ def _rate_dependent_edits(source: Source, holder: ast.FunctionDef, made: ast.Fun
 
 def _has_one_caller(source: Source, holder: ast.FunctionDef) -> bool:
     """Whether one place calls it and replaces the earlier result. Two rates in use at once need an optimizer each."""
-    calls = call_index.index_of(source).called(holder.name)
+    calls = call_index.index_of(source).calls_of(holder.name)
     statement = node_lookup.enclosing_statement(source, calls[0]) if len(calls) == 1 else None
     if not isinstance(statement, ast.Assign) or statement.value is not calls[0] or len(statement.targets) != 1:
         return False
@@ -300,7 +300,7 @@ def reset_optimizer(source: Source, line: int) -> list[Edit]:
         scope_names.dotted_name(call.func)[: -len(".compile")],
         node_lookup.argument_value(call, "optimizer", 0),
     )
-    every = [c for c in call_index.index_of(source).called("compile") if isinstance(c.func, ast.Attribute)]
+    every = [c for c in call_index.index_of(source).calls_of("compile") if isinstance(c.func, ast.Attribute)]
     if not owner or not isinstance(made, ast.Call) or any(c is not call and _compiles_model(source, c) for c in every):
         return []
     given = _variable_rate(source, made)

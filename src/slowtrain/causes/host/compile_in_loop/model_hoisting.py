@@ -253,7 +253,7 @@ def reuse_model(source: Source, line: int) -> list[Edit]:
 
 
 def _calling_functions(source: Source, made: ast.FunctionDef) -> list[ast.FunctionDef]:
-    holders = [node_lookup.enclosing_function(source, c) for c in call_index.index_of(source).called(made.name)]
+    holders = [node_lookup.enclosing_function(source, c) for c in call_index.index_of(source).calls_of(made.name)]
     return [h for h in dict.fromkeys(holders) if isinstance(h, ast.FunctionDef)]
 
 
@@ -323,7 +323,7 @@ def _builds_the_same(source: Source, function: ast.FunctionDef, built: list[ast.
     )
     if read & scope_names.bound_names(function.body) or "self" in read:
         return False  # another object may have another value
-    calls = call_index.index_of(source).called(function.name)
+    calls = call_index.index_of(source).calls_of(function.name)
     named = [
         n for n in syntax_tree.walk(source.tree)
         if function.name in (getattr(n, "id", ""), getattr(n, "attr", "")) and isinstance(n, (ast.Name, ast.Attribute))

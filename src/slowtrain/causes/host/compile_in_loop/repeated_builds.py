@@ -31,7 +31,7 @@ class RepeatedBuild:
 
 def repeated_compiles(source: Source) -> Iterator[RepeatedBuild]:
     """``compile()`` in a loop on a model that is compiled already, with no change but the learning rate."""
-    for call in call_index.index_of(source).called("compile") if call_index.takes_training_steps(source) else ():
+    for call in call_index.index_of(source).calls_of("compile") if call_index.takes_training_steps(source) else ():
         loops = scope_names.enclosing_loops(source, call)
         iterations = queries.loop_turns(source, loops[0]) if loops else 0
         if iterations is not None and iterations < MIN_BUILDS:
@@ -57,7 +57,7 @@ def repeated_functions(source: Source) -> Iterator[RepeatedBuild]:
             yield _defined_function_build(graph.function)
         elif outer is not None and not loops and _returns_name(outer, graph.names[0]):
             makers.add(outer.name)
-    for call in call_index.index_of(source).called("function"):
+    for call in call_index.index_of(source).calls_of("function"):
         loops = scope_names.enclosing_loops(source, call)
         holder = node_lookup.enclosing_statement(source, call)
         if not loops or name_bindings.qualified_name(source, call.func) != "tensorflow.function":
@@ -66,7 +66,7 @@ def repeated_functions(source: Source) -> Iterator[RepeatedBuild]:
         if isinstance(name, ast.Name) and holder is not None and not _is_excused(source, holder, loops[0], name.id):
             says = "tf.function() in a loop is traced in each iteration"
             yield RepeatedBuild(edits.node_start(call), edits.node_end(call), says, ())
-    for call in call_index.index_of(source).called(*sorted(makers)) if makers else ():
+    for call in call_index.index_of(source).calls_of(*sorted(makers)) if makers else ():
         yield from _factory_call_builds(source, call)
 
 
@@ -98,7 +98,7 @@ def _is_excused(source: Source, made: ast.stmt, loop: ast.For | ast.While, name:
     """Whether each iteration needs its own, does not use it, or there are few iterations."""
     if queries.has_few_turns(source, loop) or scope_names.is_literal_loop(loop):
         return True
-    called = [c for c in call_index.index_of(source).called(name) if loop in scope_names.enclosing_loops(source, c)]
+    called = [c for c in call_index.index_of(source).calls_of(name) if loop in scope_names.enclosing_loops(source, c)]
     return not called or bool(scope_names.read_names(made) & _loop_dependent_names(source, loop, made))
 
 

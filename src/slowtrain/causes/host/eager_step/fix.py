@@ -69,7 +69,7 @@ def find_lines(trace: Trace, finding: EagerStepFinding) -> Iterable[Place]:
 
 def _switch_lines(source: Source) -> Iterable[int]:
     """Lines that make all functions eager, each after the line of its True if that is elsewhere."""
-    for call in call_index.index_of(source).called(*SWITCHES):
+    for call in call_index.index_of(source).calls_of(*SWITCHES):
         given = node_lookup.argument_value(call, "run_eagerly", 0)
         if isinstance(given, ast.Constant) and not given.value:
             continue
@@ -252,7 +252,7 @@ def _option_values(source: Source) -> Iterator[ast.expr]:
         assert isinstance(node, ast.Dict)
         pairs = zip(node.keys, node.values, strict=True)
         yield from (one for key, one in pairs if key is not None and _is_option_key(key))
-    for call in call_index.index_of(source).called("dict", "update"):
+    for call in call_index.index_of(source).calls_of("dict", "update"):
         yield from (k.value for k in call.keywords if k.arg == "run_eagerly")
     for node in call_index.nodes_matching(source, OPTION_PATTERN, ast.Subscript):
         above = node_lookup.parents_of(source).get(node)
@@ -291,7 +291,7 @@ def uncompiled_train_steps(source: Source) -> Iterator[tuple[ast.Attribute, ast.
 
     Only Keras' own loops compile it.
     """
-    for tape in call_index.index_of(source).called("GradientTape"):
+    for tape in call_index.index_of(source).calls_of("GradientTape"):
         step = node_lookup.enclosing_function(source, tape)
         kind = node_lookup.parents_of(source).get(step) if step is not None else None
         if step is None or step.name != "train_step" or not isinstance(kind, ast.ClassDef) or step.decorator_list:
@@ -328,7 +328,7 @@ def _is_only_called_in_loop(source: Source, method: ast.Attribute) -> bool:
 
 def _is_passed_by_name(source: Source, name: str) -> bool:
     """Whether the function is passed by its name: ``tf.function(step)``, ``strategy.run(step)``."""
-    for call in call_index.index_of(source).called("function"):  # tf.function(getattr(...)) may be any function
+    for call in call_index.index_of(source).calls_of("function"):  # tf.function(getattr(...)) may be any function
         if call.args and isinstance(call.args[0], ast.Call) and node_lookup.called_name(call.args[0]) == "getattr":
             return True
     for node in syntax_tree.walk(source.tree):

@@ -30,7 +30,7 @@ def find_spots(source: Source) -> Iterable[Spot]:
 
 def _switch_spots(source: Source) -> Iterable[Spot]:
     """``run_functions_eagerly(True)``."""
-    for call in call_index.index_of(source).called(*SWITCHES):
+    for call in call_index.index_of(source).calls_of(*SWITCHES):
         is_on = fix.is_true(source, node_lookup.argument_value(call, "run_eagerly", 0))
         if is_on and not fix.is_under_condition(source, call):
             changed = tuple(fix.without_eager_switch(source))
@@ -41,7 +41,7 @@ def _switch_spots(source: Source) -> Iterable[Spot]:
 
 def _compile_spots(source: Source) -> Iterable[Spot]:
     """``run_eagerly=True`` that reaches a ``compile()``."""
-    for call in call_index.index_of(source).called("compile"):
+    for call in call_index.index_of(source).calls_of("compile"):
         given = node_lookup.argument_value(call, "run_eagerly")
         if given is not None and fix.is_true(source, given):
             changed = tuple(fix.without_eager_compile(source, call.lineno))

@@ -147,7 +147,7 @@ def _outermost_loops(source: Source) -> Iterator[step_code.ElementLoop]:
     for loop in call_index.nodes_of_class(source, ast.For):
         if not scope_names.enclosing_loops(source, loop) and step_code.only_stores_results(source, loop):
             yield loop
-    for call in call_index.index_of(source).called("array", "asarray", "stack"):
+    for call in call_index.index_of(source).calls_of("array", "asarray", "stack"):
         listed = call.args and isinstance(call.args[0], (ast.ListComp, ast.GeneratorExp))
         if listed and name_bindings.qualified_name(source, call.func).startswith("numpy."):
             yield call
@@ -188,7 +188,7 @@ def _calls_in_loops(source: Source, loop: step_code.ElementLoop, depth: int = 3)
     """Return how often loops call the function that contains the loop, as far as visible."""
     function = node_lookup.enclosing_function(source, loop)
     most = 1
-    for call in call_index.index_of(source).called(function.name) if function is not None and depth else ():
+    for call in call_index.index_of(source).calls_of(function.name) if function is not None and depth else ():
         outside = node_lookup.enclosing_function(source, call) is not function
         times = _calls_in_loops(source, call, depth - 1) if outside else 1
         turns = (queries.loop_turns(source, outer) or 1 for outer in scope_names.loops_and_comprehensions(source, call))
@@ -204,7 +204,7 @@ def _covers_all_rows(source: Source, loop: ast.For) -> bool:
     if row_turns is not None and row_turns < MIN_TURNS // ASSUMED_ROWS:
         return False
     function = node_lookup.enclosing_function(source, loop)
-    return function is None or bool(call_index.index_of(source).called(function.name))
+    return function is None or bool(call_index.index_of(source).calls_of(function.name))
 
 
 def _queries_length(source: Source, over: ast.expr) -> bool:

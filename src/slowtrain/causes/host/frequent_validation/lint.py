@@ -119,7 +119,7 @@ def _pass_samples(data: Value) -> int | None:
 
 def long_counted_validations(source: Source) -> Iterator[Spot]:
     """Find calls of ``fit`` with more ``validation_steps`` than ``steps_per_epoch``."""
-    for call in call_index.index_of(source).called("fit", "fit_generator"):
+    for call in call_index.index_of(source).calls_of("fit", "fit_generator"):
         given = node_lookup.argument_value(call, "validation_steps")
         steps = queries.int_at(source, node_lookup.argument_value(call, "steps_per_epoch"))
         held = queries.int_at(source, given)

@@ -24,7 +24,7 @@ CONTEXT_METHODS = ("__enter__", "__exit__")
 
 def frequent_collect_calls(source: Source) -> Iterator[ast.Call]:
     """Each ``gc.collect()`` in every iteration of a loop that takes a step, or in a hook of every batch."""
-    for call in call_index.index_of(source).called("collect"):
+    for call in call_index.index_of(source).calls_of("collect"):
         statement = node_lookup.enclosing_statement(source, call)
         if name_bindings.qualified_name(source, call.func) != "gc.collect" or statement is None:
             continue

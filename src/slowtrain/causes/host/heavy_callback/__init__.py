@@ -235,7 +235,7 @@ def _creation_places(trace: Trace, name: Name) -> tuple[Place, ...]:
     """Where the script creates a callback of Keras, if in one place."""
     kind = name.text.partition(".")[0]
     calls = [
-        Place(text.file, c.lineno) for text in recorded_sources(trace) for c in call_index.index_of(text).called(kind)
+        Place(text.file, c.lineno) for text in recorded_sources(trace) for c in call_index.index_of(text).calls_of(kind)
     ]
     return tuple(calls) if len(calls) == 1 else ()
 
@@ -245,7 +245,7 @@ def _lambda_places(trace: Trace, name: Name) -> tuple[Place, ...]:
     kind, _, hook = name.text.partition(".")
     if kind != "LambdaCallback":
         return ()
-    given = [(text, k.value) for text in recorded_sources(trace) for c in call_index.index_of(text).called(kind)
+    given = [(text, k.value) for text in recorded_sources(trace) for c in call_index.index_of(text).calls_of(kind)
              for k in c.keywords if k.arg == hook]  # fmt: skip
     return tuple(Place(text.file, value.lineno) for text, value in given) if len(given) == 1 else ()
 

@@ -99,7 +99,7 @@ def _method_spot(source: Source, kind: ast.ClassDef, hook: ast.FunctionDef, what
 
 def _given_hook_work(source: Source, way: list[ast.AST], what: str) -> Iterator[Spot]:
     """Find the argument of a ``LambdaCallback`` that gives the hook."""
-    given = [k for call in call_index.index_of(source).called("LambdaCallback") for k in call.keywords]
+    given = [k for call in call_index.index_of(source).calls_of("LambdaCallback") for k in call.keywords]
     for hook in (k for k in given if k.arg in keras_names.BATCH_HOOKS and _gives_function(source, k.value, way[0])):
         own = next((one.name for one in way if isinstance(one, ast.FunctionDef)), None)
         if own is None:
@@ -118,7 +118,7 @@ def _gives_function(source: Source, given: ast.expr, function: ast.AST) -> bool:
 
 
 def _frequent_savers(source: Source) -> Iterator[Spot]:
-    for call in call_index.index_of(source).called(*periodic_work.KERAS_SAVERS):
+    for call in call_index.index_of(source).calls_of(*periodic_work.KERAS_SAVERS):
         kind, freq = node_lookup.called_name(call), setting_origins.call_argument(source, call, "save_freq")
         every = queries.int_at(source, freq)
         if freq is not None and every is not None and 1 <= every <= MAX_FREQUENT_SAVE_BATCHES:
@@ -128,7 +128,7 @@ def _frequent_savers(source: Source) -> Iterator[Spot]:
 
 
 def _tensorboard_work(source: Source) -> Iterator[Spot]:
-    for call in call_index.index_of(source).called("TensorBoard"):
+    for call in call_index.index_of(source).calls_of("TensorBoard"):
         freq = node_lookup.argument_value(call, "update_freq")
         every = queries.constant_at(source, freq)
         if freq is not None and (every == "batch" or every in range(1, MAX_FREQUENT_SAVE_BATCHES + 1)):

@@ -42,7 +42,7 @@ def smaller_batch(trace: Trace, fit: Event, samples: int, batch: int) -> int:
     source = recorded_source(trace, place.file) if place is not None else None
     if place is None or source is None:
         return 0
-    calls = call_index.index_of(source).called("fit")
+    calls = call_index.index_of(source).calls_of("fit")
     given = [
         node_lookup.argument_value(call, "steps_per_epoch")
         for call in calls

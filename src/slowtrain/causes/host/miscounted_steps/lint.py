@@ -48,7 +48,7 @@ def find_spots(source: Source) -> Iterable[Spot]:
 
 def doubly_repeated_datasets(source: Source) -> Iterator[tuple[ast.Call, str]]:
     """Find ``repeat(n)`` of a data set that ``fit``, or a loop, iterates over for n epochs again."""
-    repeats = [c for c in call_index.index_of(source).called("repeat") if isinstance(c.func, ast.Attribute)]
+    repeats = [c for c in call_index.index_of(source).calls_of("repeat") if isinstance(c.func, ast.Attribute)]
     passes = list(_repeated_passes(source)) if repeats else []
     for call in repeats:
         count = node_lookup.argument_value(call, "count", 0)
@@ -62,7 +62,7 @@ def doubly_repeated_datasets(source: Source) -> Iterator[tuple[ast.Call, str]]:
 
 def _repeated_passes(source: Source) -> Iterator[tuple[ast.expr, ast.Call | ast.For, ast.expr]]:
     """Yield the data that is iterated completely several times, the place, and the expression of the count."""
-    for fit in call_index.index_of(source).called("fit"):
+    for fit in call_index.index_of(source).calls_of("fit"):
         epochs = node_lookup.argument_value(fit, "epochs", 3)
         for name, steps in (("x", "steps_per_epoch"), ("validation_data", "validation_steps")):
             data = node_lookup.argument_value(fit, name, 0 if name == "x" else None)

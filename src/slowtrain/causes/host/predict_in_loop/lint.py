@@ -42,7 +42,7 @@ def _call_spot(call: ast.Call, says: str, cure: str, changed: Iterable[Edit] = (
 
 def small_predicts(source: Source) -> Iterator[Spot]:
     """Find calls of ``predict`` in a loop with few rows, by the text."""
-    for call in call_index.index_of(source).called("predict"):
+    for call in call_index.index_of(source).calls_of("predict"):
         if not isinstance(call.func, ast.Attribute) or not _is_keras_predict(source, call, call.func.value):
             continue
         rows = sample_counts.given_rows(source, node_lookup.argument_value(call, "x", 0))
@@ -55,7 +55,7 @@ def small_predicts(source: Source) -> Iterator[Spot]:
 
 def small_fits(source: Source) -> Iterator[Spot]:
     """Find calls of ``fit`` in a loop for one step, or a few."""
-    for call in call_index.index_of(source).called("fit"):
+    for call in call_index.index_of(source).calls_of("fit"):
         data, size = node_lookup.argument_value(call, "x", 0), node_lookup.argument_value(call, "batch_size", 2)
         epochs = node_lookup.argument_value(call, "epochs", 3)
         if (epochs is not None and queries.int_at(source, epochs) != 1) or not isinstance(call.func, ast.Attribute):
@@ -84,11 +84,11 @@ def _reads_first_row(source: Source, call: ast.Call) -> bool:
 
 def _has_one_output(source: Source) -> bool:
     """Whether the models of the file have one output each. With several, ``predict(x)[0]`` is the first output."""
-    built = call_index.index_of(source).called("Model")
+    built = call_index.index_of(source).calls_of("Model")
     outputs = (node_lookup.argument_value(call, "outputs", 1) for call in built)
     if any(isinstance(one, ast.List | ast.Tuple) for one in outputs):
         return False
-    return bool(built or call_index.index_of(source).called("Sequential"))
+    return bool(built or call_index.index_of(source).calls_of("Sequential"))
 
 
 def _is_length_of(size: ast.expr, data: ast.expr) -> bool:
@@ -103,7 +103,7 @@ def _is_keras_predict(source: Source, call: ast.Call, owner: ast.expr) -> bool:
     """Whether ``predict`` belongs to a Keras model, by its arguments, other calls of the object, or its origin."""
     if any(k.arg in KERAS_PREDICT_ARGUMENTS for k in call.keywords):
         return True
-    if any(_shows_keras_model(other, owner) for other in call_index.index_of(source).called(*KERAS_METHODS, "fit")):
+    if any(_shows_keras_model(other, owner) for other in call_index.index_of(source).calls_of(*KERAS_METHODS, "fit")):
         return True
     made = name_bindings.single_assignment(source, owner) if isinstance(owner, ast.Name) else None
     name = name_bindings.qualified_name(source, made.func) if isinstance(made, ast.Call) else ""

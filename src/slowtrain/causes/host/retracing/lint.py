@@ -95,7 +95,7 @@ def calls_on_new_objects(source: Source) -> Iterator[tuple[ast.Call, str]]:
         holder = above.get(graph.function)
         if not isinstance(holder, ast.ClassDef) or graph.function.name in ("call", "__call__"):
             continue
-        for call in call_index.index_of(source).called(graph.function.name):
+        for call in call_index.index_of(source).calls_of(graph.function.name):
             loops = scope_names.enclosing_loops(source, call)
             owner = call.func.value if isinstance(call.func, ast.Attribute) else None
             if (

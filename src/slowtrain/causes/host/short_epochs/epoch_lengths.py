@@ -24,7 +24,7 @@ MAX_EPOCH_OPERATIONS = 1_000_000_000
 
 def short_epochs(source: Source) -> Iterator[tuple[ast.expr, str]]:
     """Calls of ``fit`` with many short epochs, and loops over a data set in a loop over epochs, each with its text."""
-    if call_index.index_of(source).called(
+    if call_index.index_of(source).calls_of(
         *keras_names.CONVOLUTION_LAYERS, *keras_names.RECURRENT_LAYERS, *keras_names.LARGE_LAYERS
     ):
         return  # the number of samples does not say how much these compute

@@ -32,7 +32,7 @@ def find_spots(source: Source) -> Iterable[Spot]:
 
 def augmenting_maps(source: Source) -> Iterator[Spot]:
     """Find each ``map`` before ``batch`` that calls a random layer."""
-    maps = call_index.index_of(source).called("map")
+    maps = call_index.index_of(source).calls_of("map")
     named = _random_layer_names(source) if maps and whole_pipelines.pipelines_of(source) else {}
     for call in maps if named else ():
         several = whole_pipelines.pipelines_with(source, call) if dataset_chains.is_operation(call) else []
@@ -65,7 +65,7 @@ def batch_augmenting_maps(source: Source) -> Iterator[ast.Call]:
 def _random_layer_names(source: Source) -> dict[str, str]:
     """Return names that hold a random layer, or a model of such layers."""
     found: dict[str, str] = {}
-    for made in call_index.index_of(source).called(*keras_names.RANDOM_LAYERS):
+    for made in call_index.index_of(source).calls_of(*keras_names.RANDOM_LAYERS):
         if not name_bindings.qualified_name(source, made.func).startswith("keras."):
             continue
         statement = node_lookup.enclosing_statement(source, made)

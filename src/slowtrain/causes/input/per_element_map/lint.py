@@ -109,7 +109,7 @@ def _row_description(held: Value) -> str | None:
 
 def tiny_maps(source: Source) -> Iterator[Spot]:
     """Find each ``map`` before ``batch`` with only cheap operations on single small elements, in the text."""
-    for call in call_index.index_of(source).called("map") if whole_pipelines.pipelines_of(source) else ():
+    for call in call_index.index_of(source).calls_of("map") if whole_pipelines.pipelines_of(source) else ():
         mapped = dataset_chains.is_operation(call) and call.args
         several = whole_pipelines.pipelines_with(source, call) if mapped else []
         if not several or any("cache" in f.names or not whole_pipelines.is_element_wise(f, call) for f in several):
@@ -138,7 +138,7 @@ def _has_other_work(source: Source, flow: dataset_chains.DatasetChain, call: ast
 
 def window_maps(source: Source) -> Iterator[ast.Call]:
     """Find ``flat_map`` after ``window`` of a table in memory, which makes a batch of each window."""
-    for flow in whole_pipelines.pipelines_of(source) if call_index.index_of(source).called("flat_map") else ():
+    for flow in whole_pipelines.pipelines_of(source) if call_index.index_of(source).calls_of("flat_map") else ():
         if flow.names[:3] != ("from_tensor_slices", "window", "flat_map") or "cache" in flow.names:
             continue
         count, flat = element_sizes.element_count(source, flow), flow.calls[2]

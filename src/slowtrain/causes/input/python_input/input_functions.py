@@ -41,7 +41,7 @@ class InputFunction:
 
 def input_functions(source: Source) -> Iterator[InputFunction]:
     """Yield the functions of this file that make input without worker processes."""
-    for call in call_index.index_of(source).called("from_generator", *PYTHON_FUNCTION_OPS):
+    for call in call_index.index_of(source).calls_of("from_generator", *PYTHON_FUNCTION_OPS):
         given = node_lookup.argument_value(
             call, "generator" if node_lookup.called_name(call) == "from_generator" else "func", 0
         )
@@ -57,7 +57,7 @@ def input_functions(source: Source) -> Iterator[InputFunction]:
             yield InputFunction(
                 made, given, node_lookup.called_name(call) in PYTHON_FUNCTION_OPS, _is_per_sample(source, call)
             )
-    for call in call_index.index_of(source).called("fit", "fit_generator"):
+    for call in call_index.index_of(source).calls_of("fit", "fit_generator"):
         given = node_lookup.argument_value(call, "x", 0) or node_lookup.argument_value(call, "generator")
         if given is not None and node_lookup.argument_value(call, "workers") is None:
             yield from _iterated_functions(source, given, call)
@@ -72,7 +72,7 @@ def _is_per_sample(source: Source, call: ast.Call) -> bool:
     places = [call]
     if node_lookup.called_name(call) in PYTHON_FUNCTION_OPS:
         holder = node_lookup.enclosing_node(source, call, ast.Lambda) or node_lookup.enclosing_function(source, call)
-        maps = [c for c in call_index.index_of(source).called("map") if dataset_chains.is_operation(c)]
+        maps = [c for c in call_index.index_of(source).calls_of("map") if dataset_chains.is_operation(c)]
         places = [
             c for c in maps if whole_pipelines.mapped_function(source, c) in (holder, _surrounding_lambda(source, call))
         ]
@@ -121,13 +121,13 @@ def _sequence_functions(source: Source) -> Iterator[InputFunction]:
         bases = [name_bindings.qualified_name(source, b) for b in node.bases]
         if not any(b.startswith("keras.") and b.rpartition(".")[2] in SEQUENCE_CLASSES for b in bases):
             continue
-        made = call_index.index_of(source).called(node.name)
+        made = call_index.index_of(source).calls_of(node.name)
         inner = [c for n in node.body for c in whole_pipelines.calls_in([n])]
         if not made or any(node_lookup.argument_value(c, "workers") is not None for c in (*made, *inner)):
             continue
         if any(
             node_lookup.argument_value(c, "workers") is not None
-            for c in call_index.index_of(source).called("fit", "fit_generator")
+            for c in call_index.index_of(source).calls_of("fit", "fit_generator")
         ):
             continue
         for method in node.body:

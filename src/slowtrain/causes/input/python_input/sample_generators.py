@@ -51,7 +51,7 @@ def sample_generators(source: Source) -> tuple[list[Spot], list[Spot]]:
     """
     cut: dict[ast.Call, Spot] = {}
     made: dict[ast.Call, Spot] = {}
-    for written in call_index.index_of(source).called("from_generator"):
+    for written in call_index.index_of(source).calls_of("from_generator"):
         text = _cutting_text(source, written)
         if text is not None:
             cut[written] = _generator_spot(source, written, text)

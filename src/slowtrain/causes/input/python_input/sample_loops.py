@@ -49,7 +49,7 @@ class _Path:
     known: int | None
     calls: int = 0
 
-    def inside(self, turns: int | None) -> _Path:
+    def inside_loop(self, turns: int | None) -> _Path:
         known = None if self.known is None or turns is None else self.known * turns
         return _Path(self.depth + 1, known, self.calls)
 
@@ -96,7 +96,7 @@ def _slow_loops(source: Source, nodes: list[ast.AST], path: _Path, seen: set[ast
         if isinstance(node, node_lookup.SCOPE_NODES):
             continue
         if isinstance(node, (ast.For, ast.While)):
-            inner = path.inside(_loop_turns(source, node))
+            inner = path.inside_loop(_loop_turns(source, node))
             says = _slow_loop_text(source, node, inner)
             if says is not None:
                 yield SlowLoop(node, says)
@@ -107,7 +107,7 @@ def _slow_loops(source: Source, nodes: list[ast.AST], path: _Path, seen: set[ast
             turns = [queries.loop_turns(source, g) for g in node.generators]
             inner = path
             for one in turns:
-                inner = inner.inside(one)
+                inner = inner.inside_loop(one)
             if _makes_single_numbers(source, node, elements, inner):
                 yield SlowLoop(node, SLOW_LOOP_TEXT)
             yield from _slow_loops(source, list(elements), inner, seen)

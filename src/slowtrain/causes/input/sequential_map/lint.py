@@ -47,7 +47,7 @@ def _element_maps(source: Source) -> Iterable[ast.Call]:
     """Calls of ``map`` on single elements, without parallel calls, of data sets that are not visibly small."""
     if not dataset_chains.may_make_dataset(source) and not project_files.may_import_project_files(source):
         return
-    for call in call_index.index_of(source).called("map"):
+    for call in call_index.index_of(source).calls_of("map"):
         if not dataset_chains.is_operation(call) or not call.args or not dataset_edits.is_sequential_map(source, call):
             continue
         chain = dataset_chains.upstream_chain(source, call)

@@ -20,7 +20,7 @@ def find_spots(source: Source) -> Iterable[Spot]:
     """Pipelines that ask for several calls at once and have one thread."""
     for limit in single_thread_pools(source):
         made = tuple(dataset_edits.remove_thread_limit(source, limit.lineno))
-        maps = [c for c in call_index.index_of(source).called("map") if c.args and dataset_chains.is_operation(c)]
+        maps = [c for c in call_index.index_of(source).calls_of("map") if c.args and dataset_chains.is_operation(c)]
         drawn = any(repeatable_functions.may_vary_by_call(source, c.args[0]) for c in maps)
         cure = Prescription("edit", Effect.EQUIVALENT if drawn else Effect.EXACT, fix.ONE_THREAD_CURE, edits=made)
         says = "the data set asks for several calls at once, but this leaves it one thread"

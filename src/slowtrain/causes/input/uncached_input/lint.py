@@ -136,7 +136,7 @@ def repeated_map_work(source: Source) -> Iterator[Spot]:
 
 def early_caches(source: Source) -> Iterator[Spot]:
     """Find caches that are followed by the same long work in every epoch."""
-    for flow in whole_pipelines.pipelines_of(source) if call_index.index_of(source).called("cache") else ():
+    for flow in whole_pipelines.pipelines_of(source) if call_index.index_of(source).calls_of("cache") else ():
         caches = [c for c in flow.calls if node_lookup.called_name(c) == "cache"]
         for call in flow.calls_after(caches[-1]) if caches else ():
             name = node_lookup.called_name(call)

@@ -49,7 +49,7 @@ class _Iteration:
 
 def find_rebuilt_caches(source: Source) -> Iterator[RebuiltCache]:
     """Each such data set, if the text shows nothing that makes the cached elements differ between iterations."""
-    if not call_index.index_of(source).called("cache") or not whole_pipelines.pipelines_of(source):
+    if not call_index.index_of(source).calls_of("cache") or not whole_pipelines.pipelines_of(source):
         return
     seen: set[ast.AST] = set()
     for given, place in _single_passes(source):
@@ -62,7 +62,7 @@ def find_rebuilt_caches(source: Source) -> Iterator[RebuiltCache]:
 
 def _single_passes(source: Source) -> Iterator[tuple[ast.expr, ast.AST]]:
     """Expressions of which a statement makes a single pass, each with that statement or call."""
-    for call in call_index.index_of(source).called("fit", "evaluate"):
+    for call in call_index.index_of(source).calls_of("fit", "evaluate"):
         given, several = (
             node_lookup.argument_value(call, "x", 0),
             node_lookup.called_name(call) == "fit" and not _one_epoch(source, call),
@@ -272,7 +272,7 @@ def _uses_default(iteration: _Iteration, function: ast.AST, name: str) -> bool:
 
 def _is_changed_in_place(iteration: _Iteration, name: ast.Name) -> bool:
     """Whether the iteration changes a value in place: ``files.append(f)``, ``rng.shuffle(files)``, ``x[i] = 0``."""
-    for call in call_index.index_of(iteration.source).called(*IN_PLACE_METHODS):
+    for call in call_index.index_of(iteration.source).calls_of(*IN_PLACE_METHODS):
         owner = call.func.value if isinstance(call.func, ast.Attribute) else None
         if any(isinstance(n, ast.Name) and n.id == name.id for n in (owner, *call.args)) and iteration.has_node(call):
             return True

@@ -38,7 +38,7 @@ class SmallFileMap:
 
 def find_small_file_maps(source: Source) -> Iterator[SmallFileMap]:
     """Each ``map`` that reads a file of raw numbers for one element."""
-    for call in call_index.index_of(source).called("map") if whole_pipelines.pipelines_of(source) else ():
+    for call in call_index.index_of(source).calls_of("map") if whole_pipelines.pipelines_of(source) else ():
         several = whole_pipelines.pipelines_with(source, call) if dataset_chains.is_operation(call) else []
         if not several or any("cache" in f.names or not whole_pipelines.is_element_wise(f, call) for f in several):
             continue
@@ -107,7 +107,7 @@ def find_small_file_writers(source: Source) -> Iterator[SmallFileWriter]:
     reading = [f for f in whole_pipelines.pipelines_of(source) if _reads_records(f)]
     if not reading or any("cache" in f.names for f in reading):
         return
-    for call in call_index.index_of(source).called(WRITER):
+    for call in call_index.index_of(source).calls_of(WRITER):
         loops = scope_names.enclosing_loops(source, call)
         iterations = [queries.loop_turns(source, loop) for loop in loops]
         records = _records_per_file(source, call, loops) if loops and None not in iterations else None
@@ -132,7 +132,7 @@ def _records_per_file(source: Source, call: ast.Call, loops: list[ast.For | ast.
     name = scope_names.dotted_name(target) if target is not None else ""
     writes = [
         c
-        for c in call_index.index_of(source).called("write")
+        for c in call_index.index_of(source).calls_of("write")
         if name and scope_names.dotted_name(c.func) == f"{name}.write"
     ]
     total = 0

@@ -133,18 +133,18 @@ def _condition_on_workers(source: Source, statement: ast.stmt) -> Edit | None:
 def find_core_limits(source: Source) -> Iterator[tuple[ast.expr, str, EditFinder]]:
     """Nodes that limit TensorFlow to one thread or the process to one core, each with words and its edits."""
     one = "TensorFlow computes with one thread, however many cores there are"
-    for call in call_index.index_of(source).called("set_intra_op_parallelism_threads"):
+    for call in call_index.index_of(source).calls_of("set_intra_op_parallelism_threads"):
         given = find.argument_value(call, "num_threads", 0)
         if name_bindings.qualified_name(source, call.func) in THREAD_SETTERS and queries.int_at(source, given) == 1:
             yield call, one, thread_limit_edits
-    for call in call_index.index_of(source).called("ConfigProto"):
+    for call in call_index.index_of(source).calls_of("ConfigProto"):
         given = find.argument_value(call, CONFIG_OPTIONS[0])
         if given is not None and queries.int_at(source, given) == 1:
             yield given, one, thread_limit_edits
     for value in _variable_values(source):
         if _variable_text(source, value) == "1":
             yield value, one, thread_limit_edits
-    for call in call_index.index_of(source).called("sched_setaffinity", "cpu_affinity"):
+    for call in call_index.index_of(source).calls_of("sched_setaffinity", "cpu_affinity"):
         cores = call.args[-1] if call.args else None
         single = isinstance(cores, (ast.Set, ast.List, ast.Tuple)) and len(cores.elts) == 1
         counted = cores is not None and not single and operators.known_length(interpreter.value_at(source, cores)) == 1
@@ -177,7 +177,7 @@ def _runs_in_this_process(source: Source, call: ast.Call) -> bool:
     function = find.enclosing_function(source, call)
     if function is None:
         return False
-    called = [c.func for c in call_index.index_of(source).called(function.name)]
+    called = [c.func for c in call_index.index_of(source).calls_of(function.name)]
     named = [n for n in name_bindings.reads_of(source, function.name) if n not in called]
     return bool(called) and not named and not any(find.enclosing_function(source, c) is function for c in called)
 
@@ -220,12 +220,12 @@ def _variable_values(source: Source) -> Iterator[ast.expr]:
     """All values that the file assigns to variables of threads."""
     for node in (
         *call_index.nodes_of_kind(source, ast.Assign),
-        *call_index.index_of(source).called("setdefault", "putenv"),
+        *call_index.index_of(source).calls_of("setdefault", "putenv"),
     ):
         found = _thread_variable(source, node)
         if found is not None:
             yield found[0]
-    for call in call_index.index_of(source).called("update"):
+    for call in call_index.index_of(source).calls_of("update"):
         yield from _updated_values(source, call)
 
 

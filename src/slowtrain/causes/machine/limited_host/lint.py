@@ -30,7 +30,7 @@ def find_spots(source: Source) -> Iterable[Spot]:
 
 def shared_thread_limits(source: Source) -> Iterator[ast.Call]:
     """Find settings of one inter-op thread in a file with a parallel map of long work."""
-    for call in call_index.index_of(source).called(SHARED_POOL_FUNCTION):
+    for call in call_index.index_of(source).calls_of(SHARED_POOL_FUNCTION):
         given = node_lookup.argument_value(call, "num_threads", 0)
         if name_bindings.qualified_name(source, call.func) != f"tensorflow.config.threading.{SHARED_POOL_FUNCTION}":
             continue

@@ -39,7 +39,7 @@ def find_kept_histories(source: Source) -> Iterator[tuple[ast.stmt, int | None]]
 
 def _stored_values(source: Source) -> Iterator[tuple[ast.expr, ast.expr]]:
     """Lists and mappings, each with a value that is put into it."""
-    for call in call_index.index_of(source).called("append"):
+    for call in call_index.index_of(source).calls_of("append"):
         if isinstance(call.func, ast.Attribute) and len(call.args) == 1:
             yield call.func.value, call.args[0]
     for one in call_index.nodes_of_kind(source, ast.Assign):

@@ -234,7 +234,7 @@ def _is_returned_by_name(source: Source, container: NamedContainer, node: ast.AS
         return False
     return all(
         _is_bound_to_same_name(source, container, call, place)
-        for call in call_index.index_of(source).called(function.name)
+        for call in call_index.index_of(source).calls_of(function.name)
     )
 
 

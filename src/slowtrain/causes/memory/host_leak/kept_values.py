@@ -285,7 +285,7 @@ def find_added_ops(source: Source) -> Iterator[KeptPlace]:
     """``session.run(tf.add(a, b))`` in a loop: every iteration adds an op to the graph."""
     if "Session(" not in source.text:
         return
-    for call in call_index.index_of(source).called("run"):
+    for call in call_index.index_of(source).calls_of("run"):
         loops = scope_names.enclosing_loops(source, call)
         if not loops or queries.has_few_turns(source, loops[0]) or _makes_own_graph(loops[-1]):
             continue
@@ -349,7 +349,7 @@ def _is_never_shortened(source: Source, append: ast.Call) -> bool:
     made = name_bindings.single_assignment(source, value)
     if not isinstance(made, ast.List) or scope_names.enclosing_loops(source, made):
         return False
-    shortened = call_index.index_of(source).called(*SHORTENING_METHODS)
+    shortened = call_index.index_of(source).calls_of(*SHORTENING_METHODS)
     if any(isinstance(c.func, ast.Attribute) and scope_names.is_name(c.func.value, value.id) for c in shortened):
         return False
     return not any(

@@ -68,7 +68,7 @@ def bare_logarithms(source: Source) -> Iterator[ast.Call]:
     if source.words.isdisjoint({*PROBABILITY_ACTIVATIONS, "Sequential", "Model"}):
         return
     named = name_bindings.may_name(source, *keras_models.LOGARITHMS)
-    for call in call_index.index_of(source).called("log") if named else ():
+    for call in call_index.index_of(source).calls_of("log") if named else ():
         match call:
             case ast.Call(args=[ast.BinOp(left=ast.Constant(value=1), op=ast.Sub(), right=whole)], keywords=[]):
                 zero = _is_probability(source, whole)
@@ -122,7 +122,7 @@ def _is_zero_reaching_output(source: Source, node: ast.expr, depth: int = 4) -> 
         value = name_bindings.single_assignment(source, node)
         return value is not None and _is_zero_reaching_output(source, value, depth - 1)
     own = call_index.is_compiled_loss(source, function.name)
-    return own and not call_index.index_of(source).called(function.name) and _model_ends_at_zero(source)
+    return own and not call_index.index_of(source).calls_of(function.name) and _model_ends_at_zero(source)
 
 
 def _model_ends_at_zero(source: Source) -> bool:
@@ -206,7 +206,7 @@ def loss_of_logits(source: Source) -> Iterator[ast.expr]:
         return
     if any(k.arg in (None, "activation") for k in last.keywords):
         return
-    for call in call_index.index_of(source).called("compile"):
+    for call in call_index.index_of(source).calls_of("compile"):
         loss = node_lookup.argument_value(call, "loss", 1)
         loss = name_bindings.single_assignment(source, loss) if isinstance(loss, ast.Name) else loss
         match loss:
@@ -220,7 +220,7 @@ def loss_of_logits(source: Source) -> Iterator[ast.expr]:
 
 def doubly_squashed_losses(source: Source) -> Iterator[ast.expr]:
     """Find a softmax or sigmoid that is passed to a loss of logits."""
-    for call in call_index.index_of(source).called(*sorted(LOGIT_LOSSES)):
+    for call in call_index.index_of(source).calls_of(*sorted(LOGIT_LOSSES)):
         if not name_bindings.qualified_name(source, call.func).startswith("tensorflow."):
             continue
         logits = node_lookup.argument_value(call, "logits", 1)
@@ -229,7 +229,7 @@ def doubly_squashed_losses(source: Source) -> Iterator[ast.expr]:
     last = _compiled_output_layer(source) if "from_logits" in source.text else None
     if last is None or _activation_name(last) not in SQUASHING_ACTIVATIONS:
         return
-    for call in call_index.index_of(source).called("compile"):
+    for call in call_index.index_of(source).calls_of("compile"):
         loss = node_lookup.argument_value(call, "loss", 1)
         given = node_lookup.argument_value(loss, "from_logits", 0) if isinstance(loss, ast.Call) else None
         named = isinstance(loss, ast.Call) and node_lookup.called_name(loss) in keras_models.CROSS_ENTROPY_LOSSES
@@ -239,12 +239,12 @@ def doubly_squashed_losses(source: Source) -> Iterator[ast.expr]:
 
 def _compiled_output_layer(source: Source) -> ast.Call | None:
     """Return the last layer of the only compiled model of a file."""
-    return _only_output_layer(source) if call_index.index_of(source).called("compile") else None
+    return _only_output_layer(source) if call_index.index_of(source).calls_of("compile") else None
 
 
 def _only_output_layer(source: Source) -> ast.Call | None:
     """Return the last layer of the only model of a file."""
-    made = [c for c in call_index.index_of(source).called("Sequential", "Model") if keras_models.is_model(source, c)]
+    made = [c for c in call_index.index_of(source).calls_of("Sequential", "Model") if keras_models.is_model(source, c)]
     return keras_models.output_layer(source, made[0]) if len(made) == 1 else None
 
 
@@ -252,7 +252,7 @@ def vanishing_constants(source: Source) -> Iterator[ast.expr]:
     """Find small constants against division by zero that are 0 in float16."""
     if source.words.isdisjoint({"cast", *keras_names.DTYPE_SETTERS}) or not _HALF.search(source.text):
         return
-    setters = call_index.index_of(source).called(*keras_names.DTYPE_SETTERS)
+    setters = call_index.index_of(source).calls_of(*keras_names.DTYPE_SETTERS)
     half = any(keras_names.dtype_set_by(call) == "float16" for call in setters)
     for node in call_index.nodes_of_class(source, ast.BinOp):
         for small, other in ((node.right, node.left), (node.left, node.right)) if isinstance(node.op, ast.Add) else ():

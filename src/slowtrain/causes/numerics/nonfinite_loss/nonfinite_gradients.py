@@ -31,7 +31,7 @@ def find_unbounded_roots(source: Source) -> Iterator[ast.Call]:
         or not call_index.takes_training_steps(source)
     ):
         return
-    for call in call_index.index_of(source).called("sqrt"):
+    for call in call_index.index_of(source).calls_of("sqrt"):
         if (
             len(call.args) != 1
             or name_bindings.qualified_name(source, call.func) not in ROOT_OPS
@@ -46,7 +46,7 @@ def find_masked_logarithms(source: Source) -> Iterator[ast.Call]:
     """``tf.where(y > 0, y * tf.math.log(y / p), 0.0)``: zero times the slope of a logarithm at 0 is NaN."""
     if not name_bindings.may_name(source, *keras_models.LOGARITHMS) or not call_index.takes_training_steps(source):
         return
-    for call in call_index.index_of(source).called("where"):
+    for call in call_index.index_of(source).calls_of("where"):
         name = _compared_name(call.args[0]) if len(call.args) == 3 else None
         if (
             name is None
@@ -127,7 +127,7 @@ def find_label_logarithms(source: Source) -> Iterator[ast.Call]:
     """``y_true * tf.math.log(y_true / y_pred)`` in a loss: zero times the logarithm of 0 is NaN."""
     if not _may_take_logarithms(source):
         return
-    for call in call_index.index_of(source).called("log"):
+    for call in call_index.index_of(source).calls_of("log"):
         label = _label_parameter(source, call)
         if label is None or not _is_parameter(source, _dividend(source, call.args[0]), label):
             continue
@@ -149,7 +149,7 @@ def find_density_logarithms(source: Source) -> Iterator[ast.Call]:
     """``tf.math.log(tf.reduce_sum(weight * tf.exp(-0.5 * z**2) / sigma))``: far from every center all are 0."""
     if not _may_take_logarithms(source) or "exp" not in source.text:
         return
-    for call in call_index.index_of(source).called("log"):
+    for call in call_index.index_of(source).calls_of("log"):
         if name_bindings.qualified_name(source, call.func) in keras_models.LOGARITHMS and len(call.args) == 1:
             given = call.args[0]
             if _density_kind(source, given) == "scaled":

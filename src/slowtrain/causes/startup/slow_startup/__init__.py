@@ -69,7 +69,7 @@ class XlaPrice:
         return self.saved_ms - self.steps * (self.lost_ms[1] if self.lost_ms else 0.0)
 
     @property
-    def spread(self) -> tuple[float, float]:
+    def price_spread(self) -> tuple[float, float]:
         """The range of the net saving, as shares of ``net_ms``."""
         if self.lost_ms is None or self.net_ms <= 0:
             return (0.7, 1.1)
@@ -273,7 +273,7 @@ def _xla_start(trace: Trace) -> XlaStart | None:
     places = [e.place for e in trace.events_of("compile") if e.data.get("jit_compile") is True]
     where = distinct_places((*places, event.place))
     start = AvoidableStart(
-        AvoidableKind.XLA, says, event.ms, price.net_ms, where, price.spread, also=also, numbers=price.numbers
+        AvoidableKind.XLA, says, event.ms, price.net_ms, where, price.price_spread, also=also, numbers=price.numbers
     )
     return XlaStart(start, price, is_default)
 

@@ -166,14 +166,14 @@ def _batch_call(source: Source, line: int) -> ast.Call | None:
 def _serves_validation(source: Source, call: ast.Call) -> bool:
     """Whether something that judges the model takes batches of ``call`` as well."""
     calls = call_index.index_of(source)
-    taken = [(node_lookup.argument_value(fit, "validation_data"), fit) for fit in calls.called("fit")]
-    taken += [(node_lookup.argument_value(judge, "x", 0), judge) for judge in calls.called(*VALIDATION_METHODS)]
+    taken = [(node_lookup.argument_value(fit, "validation_data"), fit) for fit in calls.calls_of("fit")]
+    taken += [(node_lookup.argument_value(judge, "x", 0), judge) for judge in calls.calls_of(*VALIDATION_METHODS)]
     if any(call in flow.calls for one, place in taken for flow in whole_pipelines.chains_behind(source, one, place)):
         return True
     function = node_lookup.enclosing_function(
         source, call
     )  # a function that makes several data sets may make one for validation
-    return function is not None and len(call_index.index_of(source).called(function.name)) > 1
+    return function is not None and len(call_index.index_of(source).calls_of(function.name)) > 1
 
 
 def _leave_out_cures(trace: Trace, price: XlaPrice, places: Iterable[Place]) -> Iterator[Prescription]:

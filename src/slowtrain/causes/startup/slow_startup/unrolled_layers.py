@@ -21,7 +21,7 @@ _UNROLL_PATTERN = re.compile(r"\bunroll\b")
 
 def short_run_unrolls(source: Source) -> Iterator[tuple[ast.expr, str]]:
     """Each ``unroll=True`` on long sequences in a file whose runs are short, with the text of the spot."""
-    if len(_UNROLL_PATTERN.findall(source.plain)) == 0 or not call_index.index_of(source).called("fit"):
+    if len(_UNROLL_PATTERN.findall(source.plain)) == 0 or not call_index.index_of(source).calls_of("fit"):
         return
     found = list(_unroll_values(source))
     iterations, steps = _sequence_length(source) if found else None, _total_steps(source) if found else None
@@ -92,7 +92,7 @@ def _sequence_length(source: Source) -> int | None:
     """The longest sequence of the inputs in the file; None if a length is not known."""
     shapes = [
         shape_argument(interpreter.value_at(source, given))
-        for c in call_index.index_of(source).called("Input")
+        for c in call_index.index_of(source).calls_of("Input")
         if (given := node_lookup.argument_value(c, "shape", 0)) is not None
     ]
     known = [s[0] for s in shapes if s is not None and len(s) > 1]
@@ -102,7 +102,7 @@ def _sequence_length(source: Source) -> int | None:
 def _total_steps(source: Source) -> int | None:
     """Steps of all calls of ``fit`` in the file; None if one is in a loop or has unknown sizes."""
     total = 0
-    for call in call_index.index_of(source).called("fit"):
+    for call in call_index.index_of(source).calls_of("fit"):
         epochs, size = node_lookup.argument_value(call, "epochs", 3), node_lookup.argument_value(call, "batch_size", 2)
         if any(k.arg is None for k in call.keywords) or queries.repeating_loop(source, call, 2) is not None:
             return None

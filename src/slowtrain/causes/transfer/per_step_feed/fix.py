@@ -242,6 +242,6 @@ def _may_run_in_graph(source: Source, call: ast.Call, depth: int = 3) -> bool:
         return True
     return any(
         _may_run_in_graph(source, one, depth - 1)
-        for one in call_index.index_of(source).called(function.name)
+        for one in call_index.index_of(source).calls_of(function.name)
         if one is not call
     )

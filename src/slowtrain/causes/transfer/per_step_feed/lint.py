@@ -122,19 +122,19 @@ def reached_conversions(source: Source) -> Iterator[Spot]:
             least = MIN_COPIED_NUMBERS if keras else MIN_CONVERTED_NUMBERS  # Keras has a fixed cost per call
             if not given.varies & again and prod(n or 1 for n in given.shape or (0,)) >= least:
                 says = "the same array is converted to a tensor again in every step"
-                yield _advised(place, says, "make it a tensor once, before the loop: tf.constant()")
+                yield _advice_spot(place, says, "make it a tensor once, before the loop: tf.constant()")
             elif _is_row_copy(source, place, given, again, changed):
                 says = "rows of an array that stays as it is are copied to a tensor between two steps"
-                yield _advised(place, says, f"make it a tensor once and {GATHER_ROWS} with .prefetch()")
+                yield _advice_spot(place, says, f"make it a tensor once and {GATHER_ROWS} with .prefetch()")
         held = event.given.get("value", 0)
         loose = graph or keras or queries.is_lengthened(source, held, [loop])
         count = 0 if loose else _list_numbers(held, arrays=event.name in CONVERSION_FUNCTIONS)
         if count >= MIN_LISTED_NUMBERS * (NUMPY_SPEEDUP if event.name in NUMPY_CONVERTING else 1):
             says = f"{node_lookup.called_name(event.node)} goes through lists number by number, {count} in each step"
-            yield _advised(event.node, says, "make one array of all samples, before the loop, and take its rows")
+            yield _advice_spot(event.node, says, "make one array of all samples, before the loop, and take its rows")
 
 
-def _advised(node: ast.expr, says: str, cure: str) -> Spot:
+def _advice_spot(node: ast.expr, says: str, cure: str) -> Spot:
     return spots.node_spot(node, says, Prescription("advice", Effect.EXACT, cure))
 
 
@@ -147,7 +147,7 @@ def session_feeds(source: Source) -> Iterator[Spot]:
         arrays = [one.shape for one in fed.items.values() if one.kind == "array" and one.shape]
         if any(None not in shape and prod(n or 0 for n in shape) >= MIN_COPIED_NUMBERS for shape in arrays):
             says = "each turn copies a large array into the session before it can begin"
-            yield _advised(event.node, says, f"keep the data in a variable and {GATHER_ROWS}")
+            yield _advice_spot(event.node, says, f"keep the data in a variable and {GATHER_ROWS}")
 
 
 def _is_row_copy(source: Source, place: ast.expr, given: Value, again: set[int], changed: set[str]) -> bool:
@@ -191,7 +191,9 @@ def small_conversions(source: Source) -> Iterator[Spot]:
         if copies >= MIN_SMALL_COPIES and not event.rare & {one.number for one in inner}:
             seen.add(loop.number)
             says = f"each step makes {copies} small tensors, with a copy of its own for each"
-            yield _advised(event.node, says, "put the columns together in one array, and convert its rows once a step")
+            yield _advice_spot(
+                event.node, says, "put the columns together in one array, and convert its rows once a step"
+            )
 
 
 def _yields(loop: ast.AST) -> bool:
@@ -214,7 +216,7 @@ def _mutated_names(source: Source) -> set[str]:
     """Return names that the script changes in place: by ``x[i] = ...`` or ``np.copyto(x, ...)``."""
     changed = [n.value for n in call_index.nodes_of_class(source, ast.Subscript) if not isinstance(n.ctx, ast.Load)]
     changed += [n.target for n in call_index.nodes_of_class(source, ast.AugAssign)]
-    for call in call_index.index_of(source).called(*MUTATING_FUNCTIONS):
+    for call in call_index.index_of(source).calls_of(*MUTATING_FUNCTIONS):
         changed += [*call.args[:1], *([call.func.value] if isinstance(call.func, ast.Attribute) else [])]
     names = {name for one in changed for name in _last_names(one)}
     return names - {"self", *scope_names.import_aliases(source)}

@@ -85,7 +85,9 @@ def _fit_needs_length(source: Source, last: ast.Call) -> bool:
     gets no batch, but counts in the optimizer's ``iterations``, which changes training with Adam and with schedules.
     """
     fits = [
-        f for f in call_index.index_of(source).called("fit") if node_lookup.argument_value(f, "steps_per_epoch") is None
+        f
+        for f in call_index.index_of(source).calls_of("fit")
+        if node_lookup.argument_value(f, "steps_per_epoch") is None
     ]
     return any(last in f.calls for one in fits for f in _chains_of_fit(source, one))
 
@@ -123,7 +125,7 @@ def _is_read_by_training_only(source: Source, node: ast.expr, depth: int = MAX_R
     holder = node_lookup.parents_of(source).get(node)
     if isinstance(holder, ast.Return):
         function = node_lookup.enclosing_function(source, holder)
-        calls = call_index.index_of(source).called(function.name) if function is not None else []
+        calls = call_index.index_of(source).calls_of(function.name) if function is not None else []
         return len(calls) == 1 and depth > 0 and _is_read_by_training_only(source, calls[0], depth - 1)
     if not isinstance(holder, ast.Assign):
         return _is_iterated_or_fitted(source, node)

@@ -194,7 +194,7 @@ def cast_in_step(source: Source, line: int) -> list[Edit]:
     """
     calls = [c for c in node_lookup.calls_at_line(source, line, "map") if isinstance(c.func, ast.Attribute)]
     scale = _scale_of_map(source, calls[0]) if len(calls) == 1 else None
-    if scale is None or call_index.index_of(source).called(*KERAS_METHODS):
+    if scale is None or call_index.index_of(source).calls_of(*KERAS_METHODS):
         return []
     names: set[str] = set()
     loops = [n for n in call_index.nodes_of_kind(source, ast.For) if isinstance(n, ast.For)]
@@ -204,7 +204,9 @@ def cast_in_step(source: Source, line: int) -> list[Edit]:
     step = steps[0] if steps else None
     if step is None or any(s is not step for s in steps) or _is_read_elsewhere(source, given, names):
         return []
-    if len(call_index.index_of(source).called(step.name)) != len(mine) or not _is_castable_graph_function(source, step):
+    if len(call_index.index_of(source).calls_of(step.name)) != len(mine) or not _is_castable_graph_function(
+        source, step
+    ):
         return []
     name = scope_names.parameter_names(step)[0]
     tf, also = edits.ensure_import(source, "tensorflow", "tf")

@@ -64,7 +64,7 @@ def arrays_made_elsewhere(source: Source) -> Iterator[ast.expr]:
 
 def _computes_in_double(source: Source) -> bool:
     """Whether the model may be a float64 one: by a setting of Keras, or by its weights."""
-    settings = call_index.index_of(source).called("set_floatx", "set_dtype_policy")
+    settings = call_index.index_of(source).calls_of("set_floatx", "set_dtype_policy")
     return bool(settings) or any(True for _ in double_weights(source))
 
 

@@ -225,7 +225,7 @@ def move_collect_after_loop(source: Source, line: int) -> list[Edit]:
 
 def _disables_automatic_collection(source: Source) -> bool:
     """Whether the file disables automatic garbage collection. Then only ``gc.collect()`` frees cycles."""
-    calls = call_index.index_of(source).called("disable", "set_threshold")
+    calls = call_index.index_of(source).calls_of("disable", "set_threshold")
     return any(scope_names.resolved_name(source, c.func) in ("gc.disable", "gc.set_threshold") for c in calls)
 
 
@@ -257,7 +257,7 @@ def _remove_or_pass(source: Source, statement: ast.stmt) -> list[Edit]:
 def freeze_before_loop(source: Source, line: int) -> list[Edit]:
     """Add ``gc.freeze()`` before the outermost loop, or the call of ``fit``, at ``line``."""
     if any(
-        scope_names.resolved_name(source, c.func) == "gc.freeze" for c in call_index.index_of(source).called("freeze")
+        scope_names.resolved_name(source, c.func) == "gc.freeze" for c in call_index.index_of(source).calls_of("freeze")
     ):
         return []
     around = [
@@ -293,7 +293,7 @@ def assign_learning_rate(source: Source, line: int) -> list[Edit]:
         return []
     earlier = [
         c
-        for c in call_index.index_of(source).called("compile")
+        for c in call_index.index_of(source).calls_of("compile")
         if c is not call
         and scope_names.dotted_name(c.func)[: -len(".compile")] == owner
         and c.lineno < loops[-1].lineno

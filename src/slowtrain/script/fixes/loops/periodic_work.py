@@ -114,7 +114,7 @@ def _compares_counter(source: Source, method: ast.AST, counted: Sequence[ast.stm
 def make_callbacks_lighter(source: Source, kind: str) -> list[Edit]:
     """Remove histograms and saves within epochs from all Keras callbacks of the class ``kind``."""
     found: list[Edit] = []
-    for call in call_index.index_of(source).called(kind):
+    for call in call_index.index_of(source).calls_of(kind):
         found += _remove_histograms(source, call) if kind == "TensorBoard" else _save_by_epoch(source, call, kind)
     return found
 
@@ -233,7 +233,7 @@ def modulus_guard(source: Source, line: int, depth: int = 3) -> ast.If | None:
     if tests or not depth:
         return min(tests, key=lambda n: n.lineno, default=None)
     name = getattr(source.function_at(line), "name", "")
-    calls = call_index.index_of(source).called(name) if name else []
+    calls = call_index.index_of(source).calls_of(name) if name else []
     return modulus_guard(source, calls[0].lineno, depth - 1) if len(calls) == 1 else None
 
 

@@ -114,8 +114,8 @@ def pass_tensor_entries(source: Source, line: int, parameter: str, entries: dict
 
 def calls_outside_graphs(source: Source, function: ast.FunctionDef) -> list[ast.Call]:
     """Return the calls of the function; empty if one of them is inside a graph, or for ``fast = tf.function(f)``."""
-    found = call_index.index_of(source).called(function.name)
-    graph_calls = [c for c in call_index.index_of(source).called("function") if c.args and _is_graph_call(source, c)]
+    found = call_index.index_of(source).calls_of(function.name)
+    graph_calls = [c for c in call_index.index_of(source).calls_of("function") if c.args and _is_graph_call(source, c)]
     assigned = any(scope_names.dotted_name(c.args[0]).rpartition(".")[2] == function.name for c in graph_calls)
     return [] if assigned or any(_is_in_graph(source, c) for c in found) else found
 

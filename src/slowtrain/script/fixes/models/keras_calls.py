@@ -39,7 +39,7 @@ def run_several_steps_per_call(source: Source, line: int) -> list[Edit]:
 
 def _counts_steps(source: Source) -> bool:
     """Whether a call of ``fit`` sets its number of steps per epoch."""
-    for call in call_index.index_of(source).called("fit"):
+    for call in call_index.index_of(source).calls_of("fit"):
         steps = node_lookup.argument_value(call, "steps_per_epoch")
         none = steps is None or (isinstance(steps, ast.Constant) and steps.value is None)
         if not none or (any(k.arg is None for k in call.keywords) and "steps_per_epoch" in source.text):

@@ -232,7 +232,7 @@ def _function_by_name(source: Source, call: ast.Call) -> Function | None:
 
 def calls_running(source: Source, function: Function) -> list[ast.Call]:
     """The calls of this file that run a function."""
-    several = [*call_index.index_of(source).called(function.name), *interpreter.called_functions(source)]
+    several = [*call_index.index_of(source).calls_of(function.name), *interpreter.called_functions(source)]
     return [call for call in dict.fromkeys(several) if called_function(source, call) is function]
 
 
@@ -273,7 +273,7 @@ def repeating_loop(source: Source, node: ast.AST, least: int, depth: int = 3) ->
     function = node_lookup.enclosing_function(source, node)
     if function is None or not depth:
         return None
-    for call in call_index.index_of(source).called(function.name):
+    for call in call_index.index_of(source).calls_of(function.name):
         found = (
             repeating_loop(source, call, least, depth - 1)
             if function is not node_lookup.enclosing_function(source, call)

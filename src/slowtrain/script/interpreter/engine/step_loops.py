@@ -199,7 +199,7 @@ def step_loops_of(source: Source) -> tuple[StepLoop, ...]:
     """The innermost loop around each call of a training step, in functions that are no graphs themselves."""
     found: dict[int, StepLoop] = {}
     functions = _step_functions(source)
-    for call in call_index.index_of(source).called(*BATCH_CALLS, *functions):
+    for call in call_index.index_of(source).calls_of(*BATCH_CALLS, *functions):
         own = node_lookup.called_name(call) in functions
         if own and not isinstance(call.func, (ast.Name, ast.Attribute)):
             continue
@@ -214,11 +214,11 @@ def step_loops_of(source: Source) -> tuple[StepLoop, ...]:
 def _step_functions(source: Source) -> tuple[str, ...]:
     """Names of functions that take a gradient, and of their tf.functions (``step = tf.function(train_step)``)."""
     found: dict[str, None] = {}
-    for tape in call_index.index_of(source).called("GradientTape"):
+    for tape in call_index.index_of(source).calls_of("GradientTape"):
         function = node_lookup.enclosing_function(source, tape)
         if function is not None and not scope_names.enclosing_loops(source, tape):
             found[function.name] = None
-    for call in call_index.index_of(source).called("function"):  # step = tf.function(train_step)
+    for call in call_index.index_of(source).calls_of("function"):  # step = tf.function(train_step)
         statement = node_lookup.enclosing_statement(source, call)
         argument = call.args[0] if call.args else None
         name = argument.attr if isinstance(argument, ast.Attribute) else getattr(argument, "id", "")
