@@ -160,3 +160,98 @@ def test_what_is_done_once_after_an_episode(folder: Folder) -> None:
 def test_an_agent_that_acts_once_in_each_turn(folder: Folder) -> None:
     folder.put(train__py=EPISODES.format(inner="if episode:"))
     assert [line for _, _, line in folder.found()] == [9, 11]
+
+
+COPIES = """\
+import keras
+
+
+def copy():
+    values = model.get_weights()
+    target.set_weights([0.1 * one for one in values])
+
+
+model = keras.Sequential([keras.layers.Dense(1)])
+target = keras.models.clone_model(model)
+model.compile("adam", "mse")
+for step in range(3000):
+    model.train_on_batch(x[step], y[step])
+    if {test}:
+        copy()
+"""
+
+
+@pytest.mark.parametrize(
+    ("test", "found"),
+    [("step % 10 == 0", []), ("step % 2 == 0", ["transfer/per-step-readback"]), ("step > 100", ["transfer/per-step-readback"])],
+)
+def test_weights_that_are_copied_rarely(folder: Folder, test: str, found: list[str]) -> None:
+    assert _causes(folder, COPIES.format(test=test)) == found
+
+
+MASKS = """import keras
+import numpy as np
+
+
+def read_mask(name, one_hot={default}, other=True):
+    image = images[name]
+    if one_hot:
+        mask = np.zeros((64, 64, 3))
+        for row, column in np.argwhere(image):
+            mask[row, column, 0] = 1
+        return mask
+    return image
+
+
+class Samples(keras.utils.Sequence):
+    def __getitem__(self, index):
+        return np.stack([read_mask(name{given}) for name in names[index]])
+
+
+model = keras.Sequential([keras.layers.Dense(1)])
+model.compile("adam", "mse")
+model.fit(Samples(), epochs=10)
+"""
+
+
+@pytest.mark.parametrize(
+    ("default", "given", "found"),
+    [
+        ("True", ", one_hot=False", []),
+        ("False", "", []),
+        ("False", ", True", ["input/python-input"]),
+        ("False", ", other=False, **options", ["input/python-input"]),
+    ],
+    ids=["off in the call", "off", "on in the call", "unknown"],
+)
+def test_a_branch_that_the_call_turns_off(folder: Folder, default: str, given: str, found: list[str]) -> None:
+    causes = _causes(folder, MASKS.format(default=default, given=given))
+    assert [one for one in causes if one == "input/python-input"] == found
+
+
+WIDE = """import keras
+import numpy as np
+import tensorflow as tf
+
+model = keras.Sequential([keras.layers.Dense(1)])
+optimizer = keras.optimizers.Adam()
+ds = tf.data.Dataset.from_tensor_slices(np.random.rand(60000, 784)).batch(32)
+
+
+{decorator}
+def step(x):
+    with tf.GradientTape() as tape:
+        loss = tf.reduce_mean(model(x))
+    gradients = tape.gradient(loss, model.trainable_variables)
+    optimizer.apply_gradients(zip(gradients, model.trainable_variables))
+
+
+for epoch in range(10):
+    for x in ds:
+        step(x)
+"""
+
+
+@pytest.mark.parametrize(("decorator", "found"), [("", False), ("@tf.function", True)])
+def test_wide_arrays_of_steps_that_run_op_by_op(folder: Folder, decorator: str, found: bool) -> None:
+    assert ("transfer/wide-input" in _causes(folder, WIDE.format(decorator=decorator))) is found

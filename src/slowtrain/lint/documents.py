@@ -31,7 +31,8 @@ PYTHON_2_SYNTAX = re.compile(
     re.MULTILINE,
 )
 
-LINE_MAGIC = re.compile(r"^([ \t]*)(?:[%!?][^\n]*|[^\n#'\"]*\?{1,2}[ \t]*)$")
+# ``pip install x`` is a magic without its ``%``.
+LINE_MAGIC = re.compile(r"^([ \t]*)(?:[%!?][^\n]*|pip3?[ \t]+(?:un)?install\b[^\n]*|[^\n#'\"]*\?{1,2}[ \t]*)$")
 SHELL_ASSIGNMENT = re.compile(r"^([ \t]*[\w.,\[\]'\" ]+=[ \t]*)[!%][^=\n].*$")
 # Cell magics whose body is Python run in the notebook.
 PYTHON_CELL_MAGIC = re.compile(r"^\s*%%(?:time|timeit|capture|prun|script[ \t]+python3?)\b")

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from slowtrain.script.interpreter.engine import queries
-from slowtrain.script.navigation import class_members, name_bindings, node_lookup, scope_names
+from slowtrain.script.navigation import call_arguments, class_members, name_bindings, node_lookup, scope_names
 from slowtrain.script.pipelines import whole_pipelines
 from slowtrain.script.text import syntax_tree
 from slowtrain.script.text.source_file import FILE_READERS, Source
@@ -116,8 +116,35 @@ def _slow_loops(source: Source, nodes: list[ast.AST], path: _Path, seen: set[ast
         if made is not None and made not in seen:
             seen.add(made)
             entered = _Path(path.depth, path.known, path.calls + 1)
-            yield from _slow_loops(source, whole_pipelines.live_statements(made), entered, seen)
+            yield from _slow_loops(source, _statements_of_call(made, node), entered, seen)
         yield from _slow_loops(source, syntax_tree.child_nodes(node), path, seen)
+
+
+def _statements_of_call(function: ast.FunctionDef, node: ast.AST) -> list[ast.AST]:
+    """The statements of ``function`` that ``node`` runs, without branches ``if flag:`` for a flag that is off."""
+    found: list[ast.AST] = []
+    for one in whole_pipelines.live_statements(function):
+        off = isinstance(node, ast.Call) and isinstance(one, ast.If) and _is_off(function, node, one.test)
+        found += one.orelse if off and isinstance(one, ast.If) else [one]
+    return found
+
+
+def _is_off(function: ast.FunctionDef, call: ast.Call, test: ast.expr) -> bool:
+    """Whether ``test`` is a parameter for which the call gives False or None, or has such a default."""
+    if not isinstance(test, ast.Name) or test.id not in scope_names.parameter_names(function):
+        return False
+    if any(isinstance(a, ast.Starred) for a in call.args) or any(k.arg is None for k in call.keywords):
+        return False
+    given = call_arguments.argument_in(function, call, test.id) or _default_of(function, test.id)
+    return isinstance(given, ast.Constant) and given.value in (False, None)
+
+
+def _default_of(function: ast.FunctionDef, name: str) -> ast.expr | None:
+    places = [*function.args.posonlyargs, *function.args.args]
+    known = dict(zip([a.arg for a in reversed(places)], reversed(function.args.defaults), strict=False))
+    only = zip(function.args.kwonlyargs, function.args.kw_defaults, strict=True)
+    known |= {a.arg: value for a, value in only if value is not None}
+    return known.get(name)
 
 
 def _entered_function(source: Source, node: ast.AST) -> ast.FunctionDef | None:

@@ -24,6 +24,7 @@ READ_CALLS = frozenset({"float", "int", "bool", ".numpy", ".item", ".tolist", "n
 TENSOR_KINDS = ("tensor", "variable")
 NUMBER_BUILTINS = frozenset({"float", "int", "bool"})
 MIN_COPIED_WEIGHTS = 16_384  # numbers (64 KB). Fewer are copied in about 20 µs.
+RARE_PERIOD = 10  # steps. A copy of all weights each tenth step costs little per step.
 WEIGHT_COPY_TEXT = "each step copies all weights to NumPy and back"
 READ_METHODS = deferred_readbacks.READ_METHODS
 REPORT_FUNCTIONS = deferred_readbacks.REPORT_FUNCTIONS - {"scalar", "add_scalar", "flush"}
@@ -59,6 +60,9 @@ def step_reads(source: Source) -> Iterator[Spot]:
         if loop is None or loop.number in seen:
             continue
         inner = event.loops[event.loops.index(loop) + 1 :]
+        _, every = step_loops.loop_and_period(source, event) or (loop, 1)
+        if event.name == ".get_weights" and every >= RARE_PERIOD:
+            continue
         if event.name in (".numpy", "numpy.asarray", "numpy.array", ".get_weights"):
             what = _weights_text(event)
             if what and not any(one.number in busy for one in inner):
@@ -67,7 +71,7 @@ def step_reads(source: Source) -> Iterator[Spot]:
                     source, event.node, f"each step copies {what} to NumPy", "read it every hundredth step"
                 )
                 continue
-        read, (_, every) = _read_tensor(event), step_loops.loop_and_period(source, event) or (loop, 1)
+        read = _read_tensor(event)
         long = [one for one in inner if one.turns is None or one.turns >= MIN_READ_VALUES * every]
         if read is None or not long or any(one.number in busy for one in inner):
             continue
