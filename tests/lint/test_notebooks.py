@@ -72,8 +72,8 @@ def test_lines_written_otherwise_keep_their_bytes(folder: Folder) -> None:
 @pytest.mark.parametrize(
     "line",
     [
-        "!pip install a", "pip install a", "%matplotlib inline", "  %time x = 1", "keras?", "??keras", "files = !ls *.png",
-        "x = %timeit -o y", "!pip install a \\\n  b", "%load_ext tensorboard",
+        "!pip install a", "pip install a", "%matplotlib inline", "  %time x = 1", "keras?", "??keras",
+        "files = !ls *.png", "x = %timeit -o y", "!pip install a \\\n  b", "%load_ext tensorboard",
     ],
 )  # fmt: skip
 def test_magics_are_passed_over(folder: Folder, line: str) -> None:

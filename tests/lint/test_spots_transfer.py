@@ -50,10 +50,10 @@ FOUND = {
         COLUMNS + "def make():\n    return tf.data.Dataset.from_tensor_slices(cols)\nmodel.fit(make().batch(8))\n",
     ],
     "transfer/wide-input": [
-        "x = np.random.rand(5000, 64)\n" + DATA % "x",
-        "rng = np.random.default_rng(0)\nx = rng.normal(size=(500, 20, 4))\n" + DATA % "(x, labels)",
+        "x = np.random.rand(5000, 4096)\n" + DATA % "x",
+        "rng = np.random.default_rng(0)\nx = rng.normal(size=(500, 200, 40))\n" + DATA % "(x, labels)",
         (
-            "def make():\n    x = np.zeros((500, 64))\n"
+            "def make():\n    x = np.zeros((500, 6400))\n"
             "    return tf.data.Dataset.from_tensor_slices({'a': x}).batch(8)\n"
             "model.fit(make(), epochs=3)\n"
         ),

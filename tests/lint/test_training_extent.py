@@ -183,7 +183,11 @@ for step in range(3000):
 
 @pytest.mark.parametrize(
     ("test", "found"),
-    [("step % 10 == 0", []), ("step % 2 == 0", ["transfer/per-step-readback"]), ("step > 100", ["transfer/per-step-readback"])],
+    [
+        ("step % 10 == 0", []),
+        ("step % 2 == 0", ["transfer/per-step-readback"]),
+        ("step > 100", ["transfer/per-step-readback"]),
+    ],
 )
 def test_weights_that_are_copied_rarely(folder: Folder, test: str, found: list[str]) -> None:
     assert _causes(folder, COPIES.format(test=test)) == found
@@ -229,29 +233,47 @@ def test_a_branch_that_the_call_turns_off(folder: Folder, default: str, given: s
     assert [one for one in causes if one == "input/python-input"] == found
 
 
-WIDE = """import keras
+WIDE = """\
+import keras
 import numpy as np
 import tensorflow as tf
 
 model = keras.Sequential([keras.layers.Dense(1)])
-optimizer = keras.optimizers.Adam()
-ds = tf.data.Dataset.from_tensor_slices(np.random.rand(60000, 784)).batch(32)
-
-
-{decorator}
-def step(x):
-    with tf.GradientTape() as tape:
-        loss = tf.reduce_mean(model(x))
-    gradients = tape.gradient(loss, model.trainable_variables)
-    optimizer.apply_gradients(zip(gradients, model.trainable_variables))
-
-
-for epoch in range(10):
-    for x in ds:
-        step(x)
+model.compile("adam", "mse")
+ds = tf.data.Dataset.from_tensor_slices((np.random.rand(60000, {numbers}), labels)).batch({size})
+model.fit(ds, epochs=10)
 """
 
 
-@pytest.mark.parametrize(("decorator", "found"), [("", False), ("@tf.function", True)])
-def test_wide_arrays_of_steps_that_run_op_by_op(folder: Folder, decorator: str, found: bool) -> None:
-    assert ("transfer/wide-input" in _causes(folder, WIDE.format(decorator=decorator))) is found
+@pytest.mark.parametrize(
+    ("numbers", "size", "found"),
+    [(50, "32", False), (784, "32", False), (784, "64", True), (784, "size", True)],
+    ids=["13 KB", "200 KB", "400 KB", "unknown"],
+)
+def test_wide_arrays_in_small_batches(folder: Folder, numbers: int, size: str, found: bool) -> None:
+    causes = _causes(folder, WIDE.format(numbers=numbers, size=size))
+    assert ("transfer/wide-input" in causes) is found
+
+
+UPLOADS = """\
+import keras
+import matplotlib.pyplot as plt
+import numpy as np
+
+model = keras.Sequential([keras.layers.Dense(1)])
+model.compile("adam", "mse")
+model.fit(x, y, epochs=10)
+for name in names:
+    image = np.expand_dims(np.array(load(name)) / 255.0, axis=0)
+    kinds.append(model.predict(image)[0])
+    {show}
+"""
+
+
+@pytest.mark.parametrize(
+    ("show", "found"),
+    [("plt.show()", []), ("pass", ["host/predict-in-loop"]), ("if wrong: plt.show()", ["host/predict-in-loop"])],
+    ids=["each is shown", "none is shown", "some are shown"],
+)
+def test_pictures_that_a_person_looks_at(folder: Folder, show: str, found: list[str]) -> None:
+    assert _causes(folder, UPLOADS.format(show=show)) == found

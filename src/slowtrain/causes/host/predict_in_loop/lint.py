@@ -33,7 +33,21 @@ MAX_PREDICT_ROWS = 256
 
 def find_spots(source: Source) -> Iterable[Spot]:
     """Calls of ``predict`` for a few rows, or of ``fit`` for one step, in a loop."""
-    yield from spots.distinct_spots((*small_predicts(source), *small_fits(source), *reached_predicts(source)))
+    found = spots.distinct_spots((*small_predicts(source), *small_fits(source), *reached_predicts(source)))
+    shown = [(one.lineno, one.end_lineno or one.lineno) for one in _showing_loops(source)]
+    yield from (one for one in found if not any(low <= one.start[0] <= high for low, high in shown))
+
+
+def _showing_loops(source: Source) -> list[ast.For]:
+    """The loops that show a picture in each turn: a person who looks takes longer than a call of ``predict``."""
+    shows = call_index.index_of(source).called("show")
+    inner = [next(iter(scope_names.enclosing_loops(source, one)), None) for one in shows]
+    parents = node_lookup.parents_of(source)
+    return [
+        loop
+        for one, loop in zip(shows, inner, strict=True)
+        if isinstance(loop, ast.For) and not one.args and parents.get(parents.get(one)) is loop
+    ]
 
 
 def _call_spot(call: ast.Call, says: str, cure: str, changed: Iterable[Edit] = ()) -> Spot:

@@ -7,7 +7,6 @@ from collections.abc import Iterable
 from slowtrain.causes.transfer.wide_input import fix, wide_numbers
 from slowtrain.causes.transfer.wide_input.fix import AS_FLOAT32, ASTYPE_CALL, IN_MODEL, wide_arrays
 from slowtrain.model import Effect, Prescription, Spot
-from slowtrain.script.interpreter.engine import step_loops
 from slowtrain.script.lint_rules import spots
 from slowtrain.script.text import edits
 from slowtrain.script.text.source_file import Source
@@ -15,7 +14,7 @@ from slowtrain.script.text.source_file import Source
 
 def find_spots(source: Source) -> Iterable[Spot]:
     """Arrays of float64 in a data set that training uses; maps that cast bytes to floats."""
-    for array in () if _steps_run_eagerly(source) else wide_arrays(source):
+    for array in wide_arrays(source):
         made = tuple(edits.append_to_chain(source, array, ASTYPE_CALL))
         cure = Prescription("edit", Effect.EQUIVALENT, AS_FLOAT32, edits=made)
         says = "this array is float64: each batch takes twice the bytes that the model's float32 needs"
@@ -25,9 +24,3 @@ def find_spots(source: Source) -> Iterable[Spot]:
         cure = Prescription("edit", Effect.EQUIVALENT, IN_MODEL, edits=made)
         says = "this map only casts bytes to floats: from here on each batch takes four times the bytes"
         yield spots.operation_spot(call, says, cure)
-
-
-def _steps_run_eagerly(source: Source) -> bool:
-    """Whether all steps run op by op. Their milliseconds hide the time that a batch takes to the device."""
-    updates = [event for event in step_loops.step_events(source) if event.name == ".apply_gradients"]
-    return bool(updates) and not any(event.graph for event in updates)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from slowtrain.script.interpreter.domain.call_events import Stage
+from slowtrain.script.interpreter.engine import queries
 from slowtrain.script.lint_rules.double_weights import double_weights
 from slowtrain.script.navigation import call_index, node_lookup
 from slowtrain.script.pipelines import element_sizes, interpreted_datasets, whole_pipelines
@@ -18,6 +19,9 @@ CASTING_NAMES = frozenset(
 # Of floats: more than a processor caches, and some 3 ms of a link of 10 GB/s. Fewer bytes hide behind most steps.
 MIN_BATCH_BYTES = 2**25
 FLOAT_BYTES = 4
+# Of an array of float64: fewer are copied in some 25 µs, which is about what the start of a copy takes.
+MIN_COPIED_BYTES = 2**18
+DOUBLE_BYTES = 8
 CASTING_FUNCTIONS = frozenset({"tensorflow.cast", "tensorflow.image.convert_image_dtype", "keras.ops.cast"})
 FLOAT_DTYPES = ("float32", "float64")
 PASSING_STAGES = (
@@ -37,7 +41,7 @@ def arrays_made_here(source: Source) -> Iterator[ast.expr]:
         if flow not in trained or any(_may_change_types(source, c) for c in flow.calls):
             continue
         for part in element_sizes.element_parts(source, flow.calls[0]):
-            large = part.numbers is not None and part.numbers >= MIN_ELEMENT_NUMBERS
+            large = _is_large(part.numbers, _batch_size(source, flow.calls))
             if large and part.dtype == "float64" and part.node not in seen:
                 seen.add(part.node)
                 yield part.node
@@ -58,8 +62,23 @@ def arrays_made_elsewhere(source: Source) -> Iterator[ast.expr]:
         parts = list(zip(written.elts, held_value.items.values(), strict=False)) if several else [(written, held_value)]  # type: ignore[attr-defined]
         for place, value in parts:
             count = interpreted_datasets.element_numbers(value, batched=True)
-            if value.kind == "array" and value.dtype == "float64" and (count or 0) >= MIN_ELEMENT_NUMBERS:
+            sizes = [s.given.get("batch_size", 0).known for s in one.stages if s.name == "batch"]
+            batch = sizes[0] if len(sizes) == 1 and isinstance(sizes[0], int) else None
+            if value.kind == "array" and value.dtype == "float64" and _is_large(count, batch):
                 yield place
+
+
+def _is_large(numbers: int | None, batch: int | None) -> bool:
+    """Whether an element has many numbers, and a batch of them many bytes, as far as its size is known."""
+    if numbers is None or numbers < MIN_ELEMENT_NUMBERS:
+        return False
+    return batch is None or numbers * batch * DOUBLE_BYTES >= MIN_COPIED_BYTES
+
+
+def _batch_size(source: Source, calls: Iterable[ast.Call]) -> int | None:
+    """The size of the batches that a chain makes; None if it is not known."""
+    given = [node_lookup.argument_value(c, "batch_size", 0) for c in calls if node_lookup.called_name(c) == "batch"]
+    return queries.int_at(source, given[0]) if len(given) == 1 and given[0] is not None else None
 
 
 def _computes_in_double(source: Source) -> bool:
