@@ -277,3 +277,8 @@ for name in names:
 )
 def test_pictures_that_a_person_looks_at(folder: Folder, show: str, found: list[str]) -> None:
     assert _causes(folder, UPLOADS.format(show=show)) == found
+
+
+def test_a_picture_that_is_shown_after_an_epoch(folder: Folder) -> None:
+    inner = "for other in names:\n        model.predict(image)\n    plt.show()"
+    assert _causes(folder, UPLOADS.format(show=inner)) == ["host/predict-in-loop"]
