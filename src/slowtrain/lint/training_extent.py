@@ -8,9 +8,8 @@ import re
 from collections.abc import Iterator
 from itertools import pairwise
 from math import prod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from slowtrain.causes import Cause
 from slowtrain.model import Spot
 from slowtrain.script.interpreter.domain.call_events import Event, Loop
 from slowtrain.script.interpreter.engine import interpreter, step_loops
@@ -18,6 +17,9 @@ from slowtrain.script.lint_rules import sample_counts
 from slowtrain.script.navigation import call_index, node_lookup, scope_names, setting_origins
 from slowtrain.script.text import syntax_tree
 from slowtrain.script.text.source_file import Source
+
+if TYPE_CHECKING:
+    from slowtrain.causes import Cause  # imports NumPy, which a missing path does not need
 
 MIN_ELEMENTS = 10  # of an input that nothing here trains on: fewer are shown or predicted once
 MAX_WRITTEN_ROWS = 100  # samples that are written in the script itself: an example, trained in a few seconds
