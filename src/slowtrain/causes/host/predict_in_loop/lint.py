@@ -45,7 +45,7 @@ def _lines_that_show(source: Source) -> set[int]:
     Lines of loops inside do not count.
     """
     found: set[int] = set()
-    for call in call_index.index_of(source).called("show"):
+    for call in call_index.index_of(source).calls_of("show"):
         loop = next(iter(scope_names.enclosing_loops(source, call)), None)
         if isinstance(loop, ast.For) and any(isinstance(one, ast.Expr) and one.value is call for one in loop.body):
             found |= _lines_of(loop).difference(
