@@ -13,7 +13,6 @@ from slowtrain.causes import Cause
 from slowtrain.columns.spans import Event
 from slowtrain.model import Effect, Evidence, Place, Prescription, Signal, VerdictKind
 from slowtrain.number_text import format_number
-from slowtrain.oom.dump_judgement import recorded_summary
 from slowtrain.trace import Trace
 from slowtrain.whatif import Remedy
 
@@ -86,6 +85,7 @@ def _dump_of_run(trace: Trace, failure: Event | None) -> Mapping[str, Any] | Non
         return None
     message = str(failure.data.get("says") or "")
     from slowtrain.oom import judge_log  # the log reader compiles many patterns, and few runs end like this
+    from slowtrain.oom.dump_judgement import recorded_summary
     from slowtrain.oom.log_reader import LogReader
 
     reader = LogReader()
