@@ -219,20 +219,6 @@ class Cause(ABC, Generic[FindingT]):
 
 
 @functools.cache
-def cause_by_id(name: str) -> Cause[Any]:
-    """One of them by its id; ours is imported without the others. Raises ``ModuleNotFoundError``."""
-    module = f"{__name__}.{name.replace('/', '.').replace('-', '_')}"
-    try:
-        importlib.import_module(module)
-    except ModuleNotFoundError as error:
-        others = [c for c in all_causes() if c.id == name] if module.startswith(str(error.name)) else []
-        if not others:
-            raise
-        return others[0]
-    return next(c() for c in Cause.__subclasses__() if c.id == name)
-
-
-@functools.cache
 def all_causes() -> tuple[Cause[Any], ...]:
     """One instance of each cause, by family and id; those of other packages among them."""
     for package in cause_folder.cause_packages():
@@ -248,13 +234,19 @@ def all_causes() -> tuple[Cause[Any], ...]:
 
 
 @functools.cache
-def _by_id() -> dict[str, type[Cause[Any]]]:
-    return {cause.id: type(cause) for cause in all_causes()}
+def _by_id() -> dict[str, Cause[Any]]:
+    return {cause.id: cause for cause in all_causes()}
+
+
+def cause_by_id(cause_id: str) -> Cause[Any]:
+    """The cause with this id. Raises ``KeyError``."""
+    return _by_id()[cause_id]
 
 
 def class_of(cause_id: str) -> type[Cause[Any]]:
     """The class with this id; :class:`Cause` itself, with the attributes' defaults, where there is none."""
-    return _by_id().get(cause_id, Cause)
+    cause = _by_id().get(cause_id)
+    return type(cause) if cause is not None else Cause
 
 
 def _import_causes(package: str) -> None:

@@ -87,6 +87,11 @@ class Node:
         return self.name.startswith(ASYNC_PREFIXES)
 
     @property
+    def places(self) -> tuple[Place, ...]:
+        """The line of the script that wrote it: one, or none."""
+        return (self.written.place,) if self.written and self.written.place else ()
+
+    @property
     def family(self) -> str:
         return node_family(self.name)
 

@@ -180,14 +180,15 @@ def _functions_by_name(source: Source) -> dict[str, ast.AST]:
             wrapped.append(node)
     for node in wrapped:
         call = node.value
-        function = found.get(_last_name(call.args[0])) if isinstance(call, ast.Call) else None
-        if function is not None and isinstance(call, ast.Call) and _last_name(call.func) == "function":
+        function = found.get(last_name(call.args[0])) if isinstance(call, ast.Call) else None
+        if function is not None and isinstance(call, ast.Call) and last_name(call.func) == "function":
             for target in node.targets:
-                found.setdefault(_last_name(target), function)
+                found.setdefault(last_name(target), function)
     return found
 
 
-def _last_name(node: ast.AST) -> str:
+def last_name(node: ast.AST) -> str:
+    """``fit`` of ``model.fit`` and of ``fit``; empty for other expressions."""
     return node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
 
 

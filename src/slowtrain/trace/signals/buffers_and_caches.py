@@ -62,10 +62,6 @@ class ShuffleFill:
     epochs: int
     each_ms: float
 
-    @property
-    def place(self) -> tuple[Place, ...]:
-        return (self.node.written.place,) if self.node.written and self.node.written.place else ()
-
 
 def find_shuffle_fill(trace: Trace) -> ShuffleFill | None:
     """Return the user's shuffle buffer that epochs wait for while it fills, or None."""

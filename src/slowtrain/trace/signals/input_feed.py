@@ -116,9 +116,8 @@ def as_batched_map(node: Node, ms: float) -> Node:
 
 def user_lines(node: Node) -> tuple[Place, ...]:
     """Return the user's lines of a node and of its function."""
-    place = node.written.place if node.written else None
     function = (node.written.detail.get("function") or {}) if node.written else {}
-    found = [place] if place else []
+    found = [*node.places]
     if function.get("file") and function.get("user"):
         found.append(Place(str(function["file"]), int(function["line"])))
     return tuple(dict.fromkeys(found))

@@ -10,7 +10,7 @@ from slowtrain.script.fixes.loops import moved_statements
 from slowtrain.script.navigation import call_index, class_members, node_lookup, scope_names
 from slowtrain.script.properties import graph_obstacles
 from slowtrain.script.text import edits, syntax_tree
-from slowtrain.script.text.source_file import FUNCTION_NODES, Source
+from slowtrain.script.text.source_file import FUNCTION_NODES, Source, last_name
 
 MODEL_CLASSES = frozenset({"Sequential", "Model"})
 INPUT_CLASSES = frozenset({"Input", "InputLayer"})
@@ -144,17 +144,12 @@ def _may_hoist(source: Source, loop: ast.For | ast.While, found: LoopParts) -> b
         if _names_read(source, one) & (iterations - own) or moved_statements.edits_cross_strings([one]):
             return False
     if any(
-        isinstance(n, (ast.Attribute, ast.Name)) and _name_or_attribute(n) in FORBIDDEN_NAMES
-        for n in syntax_tree.walk(loop)
+        isinstance(n, (ast.Attribute, ast.Name)) and last_name(n) in FORBIDDEN_NAMES for n in syntax_tree.walk(loop)
     ):
         return False
     trained = found.compiled is not None or found.optimizer is not None or _is_compiled(source, found.model)
     ordered = [loop.body.index(one) for one in hoisted]
     return trained and ordered[0] == min(ordered) and _stays_in_loop(source, loop, found)
-
-
-def _name_or_attribute(node: ast.AST) -> str:
-    return node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
 
 
 def _names_read(source: Source, one: ast.stmt) -> set[str]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from slowtrain.causes import Cause
 from slowtrain.columns.input_pipeline import Node
-from slowtrain.model import Category, Evidence, Place, Signal
+from slowtrain.model import Category, Evidence, Signal
 from slowtrain.number_text import format_number
 from slowtrain.trace import Trace
 from slowtrain.trace.signals.buffers_and_caches import find_shuffle_fill
@@ -23,10 +23,6 @@ class OversizedBuffer:
 
     node: Node
     free_bytes: float
-
-    @property
-    def shuffle_places(self) -> tuple[Place, ...]:
-        return (self.node.written.place,) if self.node.written and self.node.written.place else ()
 
 
 class OversizedShuffle(Cause[OversizedBuffer]):
@@ -51,7 +47,7 @@ class OversizedShuffle(Cause[OversizedBuffer]):
         return Evidence(
             f"the shuffle buffer held {buffered} MiB, {left} MiB were left free",
             {"buffer_bytes": buffer_bytes, "free_bytes": free},
-            finding.shuffle_places,
+            finding.node.places,
         )
 
     def remedies(self, trace: Trace, finding: OversizedBuffer) -> Sequence[Remedy]:

@@ -12,6 +12,6 @@ from slowtrain.trace import Trace
 
 
 def find_cures(trace: Trace, finding: OversizedBuffer) -> Iterable[Prescription]:
-    changed = recorded_edits.first_applicable(trace, finding.shuffle_places, dataset_edits.shuffle_before_map)
+    changed = recorded_edits.first_applicable(trace, finding.node.places, dataset_edits.shuffle_before_map)
     yield Prescription("edit", Effect.EQUIVALENT, "shuffle before decoding, or as uint8", edits=changed)
     yield Prescription("edit", Effect.CHANGES_TRAINING, "make the buffer smaller")

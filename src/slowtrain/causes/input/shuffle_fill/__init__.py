@@ -29,7 +29,7 @@ class ShuffleFill(Cause[buffers_and_caches.ShuffleFill]):
             f"{format_count(finding.epochs, 'epoch')} began with a wait of {format_number(each_ms)} ms for the shuffle "
             f"buffer, {format_number(each_ms / max(trace.step_ms, 1e-9))} times a mean step",
             {"fill_ms": each_ms, "epochs": float(finding.epochs), "overlapped_ms": finding.overlapped_ms},
-            finding.place,
+            finding.node.places,
         )
 
     def scope_in(self, trace: Trace, finding: buffers_and_caches.ShuffleFill) -> str:

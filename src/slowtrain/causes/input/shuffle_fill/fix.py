@@ -12,6 +12,6 @@ from slowtrain.trace.signals import buffers_and_caches
 
 
 def find_cures(trace: Trace, finding: buffers_and_caches.ShuffleFill) -> Iterable[Prescription]:
-    changed = recorded_edits.first_applicable(trace, finding.place, dataset_edits.shuffle_before_map)
+    changed = recorded_edits.first_applicable(trace, finding.node.places, dataset_edits.shuffle_before_map)
     yield Prescription("edit", Effect.EQUIVALENT, "shuffle names or records before the expensive map", edits=changed)
     yield Prescription("edit", Effect.CHANGES_TRAINING, "make the buffer smaller: less thorough shuffling")
