@@ -20,7 +20,7 @@ from slowtrain.recording.live_follower import Follower
 from slowtrain.recording.reader import Recording
 from slowtrain.report import frames
 from slowtrain.report import live as live_view
-from slowtrain.trace.loading import recording_trace
+from slowtrain.trace.loading import recording_windows
 from slowtrain.watch import Watch
 
 from .making import STEP, Making
@@ -120,7 +120,7 @@ def test_who_comes_late_learns_from_the_profilers_window_at_the_start(
         seen.append((len(found), int(found.windowed.sum())))
         return None, None, None
 
-    monkeypatch.setattr(recording_trace, "read_deep_windows", deep)
+    monkeypatch.setattr(recording_windows, "read_deep_windows", deep)
     watch(made.folder).look()
     ((steps, windowed),) = seen
     assert 20 <= windowed <= 24

@@ -8,6 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from slowtrain.columns.device import Kernels
+from slowtrain.profile.profile_steps import StepTimes
 from slowtrain.profile.summaries import window_ops
 from slowtrain.trace.signals.input_feed import profiled_op_ms
 
@@ -21,14 +23,16 @@ def line(key: int, name: str, *events: bytes) -> bytes:
     return nested(3, number(1, key), nested(2, name.encode()), *events)
 
 
-def window(path: Path, *lines: bytes) -> window_ops.ProfileWindow:
-    path.write_bytes(space(*lines))
-    steps = np.array([10.0, 20.0])
-    return window_ops.ProfileWindow(path, 0.0, 0.0, steps, steps + 10.0)
+def window_kernels(path: Path, data: bytes, *starts_ms: float) -> Kernels | None:
+    """What the host ran in steps of 10 ms, of a window with this profile."""
+    path.write_bytes(data)
+    starts = np.array(starts_ms)
+    window = window_ops.open_window(path, 0.0, 0.0, StepTimes(starts, starts + 10.0, ""))
+    return window_ops.host_window_ops(window.space, window.origin_ms, window.steps, whole=True)
 
 
 def test_ops_inside_the_steps_are_the_steps(tmp_path: Path) -> None:
-    found = window_ops.read_windows([window(tmp_path / "w.pb", line(1, "tf_XLAEigen/1", event(1, 12 * MS, 4 * MS)))])
+    found = window_kernels(tmp_path / "w.pb", space(line(1, "tf_XLAEigen/1", event(1, 12 * MS, 4 * MS))), 10.0, 20.0)
     assert found is not None
     assert found.by_type["MatMul"] == pytest.approx((2.0, 0.5))
     assert found.by_input == {}
@@ -39,7 +43,7 @@ def test_a_buffer_that_is_filled_outside_the_steps_is_input(tmp_path: Path, at_m
     """A large shuffle buffer is filled before the steps that drain it, in the window's first step or between epochs."""
     computing = line(1, "python/1", event(1, 12 * MS, 4 * MS))
     filling = line(2, "tf_data_iterator_resource/2", event(1, at_ms * MS, 6 * MS))
-    found = window_ops.read_windows([window(tmp_path / "w.pb", computing, filling)])
+    found = window_kernels(tmp_path / "w.pb", space(computing, filling), 10.0, 20.0)
     assert found is not None
     assert found.by_input["MatMul"] == pytest.approx((3.0, 0.5))
 
@@ -48,10 +52,7 @@ def test_of_thousands_of_ops_alike_none_is_lost(tmp_path: Path) -> None:
     """An unrolled loop makes ops that differ in their numbers alone; they are counted whole, by one's name."""
     events = [event(9 + i, 12 * MS + i * MS // 1000, MS // 1000) for i in range(900)]
     named = b"".join(entry(4, 9 + i, f"m/bank_1/mul_{i}:Mul") for i in range(900))
-    path = tmp_path / "w.pb"
-    path.write_bytes(space(line(1, "tf_XLAEigen/1", *events), more=named))
-    steps = np.array([10.0])
-    found = window_ops.read_windows([window_ops.ProfileWindow(path, 0.0, 0.0, steps, steps + 10.0)])
+    found = window_kernels(tmp_path / "w.pb", space(line(1, "tf_XLAEigen/1", *events), more=named), 10.0)
     assert found is not None
     assert sum(count for _, count in found.by_name.values()) == pytest.approx(900)
     assert len(found.by_name) == window_ops.MAX_NAMED_OPS + 1
@@ -62,11 +63,10 @@ def test_data_sets_that_are_made_for_elements_are_counted_where_they_begin(tmp_p
     """The op that makes one is too short to be profiled once TensorFlow knows it; the iterator's beginning is not."""
     computing = line(1, "python/1", event(1, 12 * MS, 4 * MS))
     events = [event(9, 12 * MS + i * MS // 10, MS // 100) for i in range(64)]
-    path = tmp_path / "w.pb"
     named = entry(4, 9, "MakeIterator::BatchDatasetV2#id=7#")
-    path.write_bytes(space(computing, line(2, "tf_data_iterator_resource/2", *events), more=named))
-    steps = np.array([10.0, 20.0])
-    found = window_ops.read_windows([window_ops.ProfileWindow(path, 0.0, 0.0, steps, steps + 10.0)])
+    found = window_kernels(
+        tmp_path / "w.pb", space(computing, line(2, "tf_data_iterator_resource/2", *events), more=named), 10.0, 20.0
+    )
     assert found is not None
     assert found.by_input == {"BatchDatasetV2": pytest.approx((0.32, 32.0))}
 
@@ -78,11 +78,10 @@ def test_a_window_in_which_no_function_of_the_input_ran_says_nothing_of_its_ops(
     """Of a shuffle that holds the whole epoch: the steps of a window drain it, and nothing is mapped meanwhile."""
     computing = line(1, "python/1", event(1, 12 * MS, 4 * MS))
     mapping = [event(9, 12 * MS + i * MS // 10, MS // 100) for i in range(calls)]
-    path = tmp_path / "w.pb"
     named = entry(4, 9, "InstantiatedCapturedFunction::RunAsync#id=7#")
-    path.write_bytes(space(computing, line(2, "tf_data_iterator_resource/2", *mapping), more=named))
-    steps = np.array([10.0, 20.0])
-    found = window_ops.read_windows([window_ops.ProfileWindow(path, 0.0, 0.0, steps, steps + 10.0)])
+    found = window_kernels(
+        tmp_path / "w.pb", space(computing, line(2, "tf_data_iterator_resource/2", *mapping), more=named), 10.0, 20.0
+    )
     assert found is not None
     assert found.input_calls == calls / 2
     trace = parse_drawing("""

@@ -15,9 +15,10 @@ from slowtrain.profile import host_reasons, profile_steps, timeline
 from slowtrain.profile.device_activity import D2H, H2D, KERNEL, Activities
 from slowtrain.profile.format import xplane
 from slowtrain.profile.host_threads import HostThread
+from slowtrain.profile.profile_steps import StepTimes
 from slowtrain.profile.summaries import idle_reasons, step_division, window_ops
 from slowtrain.profile.timeline import ProfiledDevice, Timeline
-from slowtrain.trace.loading import profile_trace
+from slowtrain.trace.loading import recording_windows
 
 from .messages import entry, event, nested, number
 
@@ -363,7 +364,8 @@ def test_a_window_of_a_recording_reads_the_devices_own_timeline() -> None:
     begun = 5000.0
     first = whole.active[0].activities.start_ms[0] + begun + space.origin_ns / 1e6
     starts = first + 2.0 * np.arange(3)
-    seen = profile_trace.summarize_window(window_ops.ProfileWindow(path, 0.0, begun, starts, starts + 2.0))
+    window = window_ops.open_window(path, 0.0, begun, StepTimes(starts, starts + 2.0, ""))
+    seen = recording_windows.summarize_window(window)
     assert seen is not None
     device_, ran = seen.device, seen.ops
     assert device_.kind == "GPU"
@@ -376,6 +378,5 @@ def test_a_window_of_a_recording_reads_the_devices_own_timeline() -> None:
 
 def test_a_window_on_a_processor_has_no_devices_timeline() -> None:
     path = Path(__file__).parent / "recorded" / "tf-host-graph.xplane.pb.gz"
-    assert (
-        profile_trace.summarize_window(window_ops.ProfileWindow(path, 0.0, 0.0, floats([0.0]), floats([1e6]))) is None
-    )
+    window = window_ops.open_window(path, 0.0, 0.0, StepTimes(floats([0.0]), floats([1e6]), ""))
+    assert recording_windows.summarize_window(window) is None

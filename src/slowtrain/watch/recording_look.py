@@ -23,7 +23,7 @@ from slowtrain.recording import reader, recording_folder
 from slowtrain.recording.live_follower import Follower
 from slowtrain.recording.step_history import StepHistory
 from slowtrain.trace import Trace
-from slowtrain.trace.loading import recording_trace
+from slowtrain.trace.loading import recording_trace, recording_windows
 from slowtrain.trace.run_division import attribution, recording_steps
 from slowtrain.watch import run_progress
 
@@ -67,7 +67,7 @@ class RecordingWatcher:
     def __init__(self, follower: Follower, window_s: float) -> None:
         self.follower = follower
         self.window_s = window_s
-        self._seen: recording_trace.DeepWindows | None = None
+        self._seen: recording_windows.DeepWindows | None = None
         self._windows = 0  # events of the profiler's windows that were read
         self._trace = Trace()
         self._history: StepHistory | None = None
@@ -169,7 +169,7 @@ class RecordingWatcher:
             whole = self.follower.recent_recording(since_ns, until_ns, self.follower.read_again(since_ns, until_ns))
         found = recording_steps.find_steps(whole)
         if len(found) and found.windowed.any():
-            self._seen = recording_trace.read_deep_windows(
+            self._seen = recording_windows.read_deep_windows(
                 whole, found, eager=recording_trace.takes_gradients_eagerly(whole, found)
             )
 

@@ -17,7 +17,6 @@ import numpy as np
 from slowtrain.columns import intervals
 from slowtrain.columns.arrays import Bools, Codes, Floats, median_value, quantile
 from slowtrain.columns.device import Kernels
-from slowtrain.errors import InputError
 from slowtrain.model import Bar
 from slowtrain.profile import framework_names, host_reasons
 from slowtrain.profile.format import xplane
@@ -32,17 +31,11 @@ INNER_NUMBER = re.compile(r"_\d+(?=[/:]|$)")
 
 @dataclass(frozen=True)
 class ProfileWindow:
-    """A profile and the steps inside it.
+    """A profile and the steps inside it, in ms of the run. ``origin_ms`` is the time from which its lines count."""
 
-    ``clock_ms`` is the difference between the run's time and the time of day. ``begun_ms`` is when the profiler was
-    started, for files that do not contain it (before TensorFlow 2.16).
-    """
-
-    path: Path
-    clock_ms: float
-    begun_ms: float
-    start_ms: Floats
-    end_ms: Floats
+    space: xplane.Space
+    origin_ms: float
+    steps: StepTimes
 
 
 @dataclass(frozen=True)
@@ -55,19 +48,17 @@ class _EventRows:
     end_ms: Floats
 
 
-def read_windows(windows: list[ProfileWindow]) -> Kernels | None:
-    """Return the ops of the window with the most steps; None if nothing can be read."""
-    found = [k for w in windows if len(w.start_ms) and (k := _read_window(w)) is not None]
-    return max(found, key=lambda k: k.steps) if found else None
+def open_window(path: Path, clock_ms: float, begun_ms: float, steps: StepTimes) -> ProfileWindow:
+    """Read a window's profile. Raises ``InputError`` or ``OSError``.
 
-
-def _read_window(window: ProfileWindow) -> Kernels | None:
-    try:
-        space = xplane.read_space(window.path)
-        steps = StepTimes(window.start_ms, window.end_ms, "")
-        return host_window_ops(space, profile_origin_ms(space, window), steps, whole=True)
-    except (InputError, OSError):
-        return None
+    ``clock_ms`` is the difference between the run's time and the time of day. ``begun_ms`` is when the profiler was
+    started, for files that do not contain it (before TensorFlow 2.16).
+    """
+    space = xplane.read_space(path)
+    starts = (plane.stats.get(framework_names.PROFILE_START) for plane in space.planes if plane.stats)
+    begun = next((start for start in starts if isinstance(start, int)), None)
+    origin_ms = begun_ms + space.origin_ns / 1e6 if begun is None else (begun + space.origin_ns) / 1e6 + clock_ms
+    return ProfileWindow(space, origin_ms, steps)
 
 
 def host_window_ops(space: xplane.Space, origin_ms: float, found: StepTimes, *, whole: bool = False) -> Kernels | None:
@@ -119,15 +110,6 @@ def host_window_ops(space: xplane.Space, origin_ms: float, found: StepTimes, *, 
         peers_ms=float(intervals.covered_length(alone, start_ms, end_ms).mean()),
         input_calls=_count_rows(other_rows, lambda t: t.startswith(framework_names.ITERATOR_NEXT_FUNCTION)) / steps,
     )
-
-
-def profile_origin_ms(space: xplane.Space, window: ProfileWindow) -> float:
-    """Return the file's start in ms of the run; its lines count from the profile's start."""
-    for plane in space.planes:
-        begun = plane.stats.get(framework_names.PROFILE_START) if plane.stats else None
-        if isinstance(begun, int):
-            return (begun + space.origin_ns) / 1e6 + window.clock_ms
-    return window.begun_ms + space.origin_ns / 1e6
 
 
 def _thread_rows(

@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
 from slowtrain.columns import intervals
 from slowtrain.columns.arrays import Floats
-from slowtrain.columns.device import Device, Kernels
+from slowtrain.columns.device import Device
 from slowtrain.columns.input_pipeline import Pipeline
-from slowtrain.columns.intervals import Intervals
 from slowtrain.columns.steps import Steps
 from slowtrain.errors import InputError
 from slowtrain.model import Attribution, Category, Part, Phase, Signal
 from slowtrain.number_text import format_number
-from slowtrain.profile import framework_names, host_threads, profile_steps, timeline
+from slowtrain.profile import framework_names, profile_steps, timeline
 from slowtrain.profile.format import viewer_json, xplane
 from slowtrain.profile.profile_steps import StepTimes
 from slowtrain.profile.summaries import (
@@ -29,7 +27,6 @@ from slowtrain.profile.summaries import (
     missing_data,
     step_division,
     tfdata_pipelines,
-    window_ops,
 )
 from slowtrain.profile.timeline import Timeline
 from slowtrain.trace import Trace
@@ -224,63 +221,6 @@ def _prefilled_notes(fed: Sequence[Pipeline]) -> Iterable[str]:
             "began"
         )
         yield f"{start}: input may be slower than these few steps show; profile more steps"
-
-
-@dataclass(frozen=True)
-class WindowSummary:
-    """What an accelerator did in a recording's profiler window: its summary, its ops, the division of a step."""
-
-    device: Device
-    ops: Kernels
-    window: step_division.WindowDivision
-
-
-def window_gpu_reason(window: window_ops.ProfileWindow) -> str:
-    """Return why the profile of a recording's window lacks the GPU that was used; empty if it does not."""
-    try:
-        space = xplane.read_space(window.path)
-    except (InputError, OSError):
-        return ""
-    shown = any(p.name.startswith(framework_names.DEVICE_PLANES) and p.lines for p in space.planes)
-    return "" if shown else missing_data.unseen_gpu_reason(space)
-
-
-def summarize_window(
-    window: window_ops.ProfileWindow,
-    noted: Mapping[str, Intervals] = MappingProxyType({}),
-    lanes: Callable[[Floats, Floats], Mapping[step_division.LaneGroup, Intervals]] | None = None,
-) -> WindowSummary | None:
-    """Return what an accelerator did in a recording's profiler window; None if none wrote a timeline.
-
-    ``noted``: what the recorder knows of the main thread, as times by reason in ms of the run. Without Python's
-    frames the profiler does not record how Python makes a batch. ``lanes`` returns the same by lane, between given
-    moments of the run.
-    """
-    try:
-        space = xplane.read_space(window.path)
-        if not any(p.name.startswith(framework_names.DEVICE_PLANES) and p.lines for p in space.planes):
-            return None
-        whole = timeline.read_timeline([space])
-    except (InputError, OSError):
-        return None
-    device = whole.active[0] if whole.active else None
-    if device is None or device.kind == "CPU" or not len(window.start_ms):
-        return None
-    origin_ms = window_ops.profile_origin_ms(space, window)
-    found = StepTimes(window.start_ms - origin_ms, window.end_ms - origin_ms, "the recorder's own steps")
-    found = step_division.settled_steps(profile_steps.device_paced_times(found, whole, device))
-    main = more = host_threads.find_main_thread(whole.threads)
-    if main is not None and more is not None:
-        for reason, (start, end) in noted.items():
-            more = more.with_spans(reason, "as the recorder noted", (start - origin_ms, end - origin_ms))
-        whole = replace(whole, threads=tuple(more if t is main else t for t in whole.threads))
-    spans, waits = step_division.device_spans(whole, device, found)
-    own = lanes(found.start_ms + origin_ms, found.end_ms + origin_ms) if lanes is not None else {}
-    by_lane = {lane: (start - origin_ms, end - origin_ms) for lane, (start, end) in own.items()}
-    by_lane = by_lane or {None: (found.start_ms[:1], found.end_ms[-1:])}
-    summary = device_summary.summarize_device(whole, device, found, waits)
-    divided = step_division.divide_window(spans, waits, found, by_lane)
-    return WindowSummary(summary, device_summary.device_ops(device.activities, found), divided)
 
 
 def _all_steady_steps(found: StepTimes) -> Steps:

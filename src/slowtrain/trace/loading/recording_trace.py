@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,21 +15,15 @@ from slowtrain.columns.device import Device, Kernels, Line, Producer, WindowStep
 from slowtrain.columns.spans import count_by_place
 from slowtrain.columns.steps import Steps
 from slowtrain.model import Category, Place, Signal
-from slowtrain.profile.summaries import step_division, window_ops
 from slowtrain.recording import reader
 from slowtrain.recording.reader import Recording
 from slowtrain.trace import Trace
-from slowtrain.trace.loading import profile_trace, recorded_pipelines, side_files
+from slowtrain.trace.loading import recorded_pipelines, recording_windows, side_files
 from slowtrain.trace.run_division import async_steps, attribution, recording_steps, step_disturbances
 from slowtrain.trace.signals import input_feed, memory_growth
 
 MAX_IGNORED_SUBNORMAL_SHARE = 0.001  # of all numbers; below this the recorder does not measure their cost
 MIN_STACK_SAMPLES = 5  # samples of the main thread; fewer say nothing
-# For a window without the GPU's timeline: the host's ops only start its work, and do not compute.
-HOST_OPS_UNKNOWN: Mapping[str, Any] = {
-    **dict.fromkeys(("busy_ms", "ms", "count", "eager_ms", "eager_work_ms"), 0.0), "by_type": {}, "by_name": {},
-}  # fmt: skip
-DeepWindows = tuple[Kernels | None, Device | None, step_division.WindowDivision | None]
 
 
 def load_recording(folder: Path) -> Trace:
@@ -43,14 +36,14 @@ def load_recording(folder: Path) -> Trace:
         raise reader.damaged_error(folder, error) from error
 
 
-def build_recording_trace(raw: Recording, seen: DeepWindows | None = None) -> Trace:
+def build_recording_trace(raw: Recording, seen: recording_windows.DeepWindows | None = None) -> Trace:
     """Build the trace. ``seen``: content of the run's windows, if it is known already (else they are read)."""
     late = async_steps.find_async_steps(raw, recording_steps.find_steps(raw))
     found = late.steps
     batches = _batches_per_step(raw, found)
     fed = [p.per_execution(batches) for p in recorded_pipelines.recorded_pipelines(raw, found)]
     eager = takes_gradients_eagerly(raw, found)
-    deep, device, window = seen or read_deep_windows(raw, found, eager=eager)
+    deep, device, window = seen or recording_windows.read_deep_windows(raw, found, eager=eager)
     inside = attribution.InsideCalls(_input_wait_ms(raw, found, fed, deep), deep, eager, window)
     columns, device = _divide_steps(raw, late, inside, device)
     notes = [*([async_steps.ASYNC_NOTE] if late.has_device_time else ()), *step_disturbances.stop_notes(raw.events)]
@@ -153,38 +146,6 @@ def _usable_cores(facts: Mapping[str, Any]) -> float:
     cpu = (facts.get("machine") or {}).get("cpu") or {}
     core_counts = [float(c) for c in (cpu.get("usable_cores"), facts.get("affinity_cores")) if c]
     return min(core_counts, default=1.0)
-
-
-# -- windows
-
-
-def _profiler_windows(raw: Recording, found: Steps) -> list[window_ops.ProfileWindow]:
-    """Return the profiler's windows with the steps inside each."""
-    windows = []
-    for event, _, file in side_files.deep_window_files(raw.folder, raw.events):
-        if file is None:
-            continue
-        stop = (float(event.data["last_step_ns"]) - raw.start_ns) / 1e6
-        inside = (found.start_ms >= event.start_ms - 0.2) & (found.end_ms <= stop + 0.2)
-        clock = -(float(event.data["clock_ns"]) + raw.start_ns) / 1e6
-        begun = (float(event.data["begun_ns"]) - raw.start_ns) / 1e6
-        windows.append(window_ops.ProfileWindow(file, clock, begun, found.start_ms[inside], found.end_ms[inside]))
-    return windows
-
-
-def read_deep_windows(raw: Recording, found: Steps, *, eager: bool) -> DeepWindows:
-    """Return the content of the window with the most steps; on an accelerator from its own timeline."""
-    windows = _profiler_windows(raw, found)
-    deep = window_ops.read_windows(windows)
-    most = max(windows, key=lambda w: len(w.start_ms), default=None)
-    lanes = partial(attribution.main_lanes, raw, eager=eager)
-    seen = profile_trace.summarize_window(most, attribution.main_thread_waits(raw), lanes) if most is not None else None
-    if deep is None or seen is None:
-        unseen = most is not None and deep is not None and profile_trace.window_gpu_reason(most)
-        return replace(deep, **HOST_OPS_UNKNOWN) if unseen and deep is not None else deep, None, None
-    onto = {name: getattr(seen.ops, name) for name in ("busy_ms", "ms", "count", "by_type", "by_name")}
-    # Ops started from Python compute in the device's kernels, so that they have no time of their own.
-    return replace(deep, **onto, eager_ms=0.0, eager_work_ms=0.0), seen.device, seen.window
 
 
 def _divide_steps(
