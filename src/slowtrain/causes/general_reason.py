@@ -9,12 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from slowtrain.causes import general_input_wait
+from slowtrain.causes import cause_by_id, general_input_wait
 from slowtrain.causes.general_input_wait import GeneralReason
 from slowtrain.model import Category, Diagnosis, Effect, Evidence, Place, Prescription
 from slowtrain.number_text import format_number
-from slowtrain.script.fixes.models import keras_calls
-from slowtrain.script.locations.edits import recorded_edits
 from slowtrain.script.locations.own_python_lines import python_lines
 from slowtrain.trace import Trace
 from slowtrain.trace.signals.device import step_bound
@@ -34,6 +32,7 @@ OVERLAPPED_CALL_SHARE = 0.25
 EXECUTOR_SHARE = 0.25  # of the cost of calls, which stays however many steps a call runs (host/launch-bound)
 MIN_FUSED_OPS = 100  # in a step: fusing them saves more than running several steps in a call
 MAX_PLACES = 3
+FEWER_CALLS = "host/launch-bound"
 MIN_CROWDING_CORES = 0.2  # used by other processes: fewer do not delay a step
 COMPUTING = frozenset({"device", "collective", "collective-wait"})  # devices compute, or wait for each other
 
@@ -166,7 +165,7 @@ def _dispatch_reason(trace: Trace, part: Category) -> GeneralReason:
     numbers = {"calls_per_step": calls, "ops": deep.count if deep is not None else 0.0}
     title = "The step's threads wait for a core" if waiting else "Starting operations takes a large part of each step"
     where = () if trace.fact("profile") else step_places(trace)
-    return GeneralReason("host/launch-bound", title, says, where, numbers, _fewer_call_cures(trace, where), removed)
+    return GeneralReason(FEWER_CALLS, title, says, where, numbers, _fewer_call_cures(trace, where), removed)
 
 
 def _crowding_words(trace: Trace) -> str:
@@ -191,9 +190,7 @@ def _fewer_call_cures(trace: Trace, where: Sequence[Place]) -> tuple[Prescriptio
     if trace.kernels is not None and trace.kernels.count >= MIN_FUSED_OPS and not fused:
         found.append(Prescription("advice", Effect.EQUIVALENT, "let XLA fuse the operations: jit_compile=True"))
     if trace.steps.source == "fit" and not trace.on_jax:
-        edits = recorded_edits.first_applicable(trace, tuple(where), keras_calls.run_several_steps_per_call)
-        says = "compile(..., steps_per_execution=50)"
-        found.append(Prescription("edit", Effect.EXACT, says, edits=edits, treatment="several-steps"))
+        found.append(cause_by_id(FEWER_CALLS).folder_module("fix").several_steps_cure(trace, tuple(where)))
     else:
         many = "a jax.lax.scan over stacked batches" if trace.on_jax else "for _ in tf.range(50): step(next(iterator))"
         found.append(Prescription("advice", Effect.EXACT, f"run many steps in one call: {many}"))

@@ -10,9 +10,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from slowtrain.causes import class_of
 from slowtrain.causes.fact_causes import check_facts, machine_facts
 from slowtrain.diagnose import Findings
-from slowtrain.doctor.machine_sheet import worst_first
 from slowtrain.machine.tables.fact_access import (
     Facts,
     build_label,
@@ -57,9 +57,9 @@ def join_facts(trace: Trace, facts: Facts, file: str) -> Trace:
 def describe_machine_verdict(trace: Trace, findings: Findings) -> str:
     """What is wrong with the profile's computer and how it was judged, or why it was not."""
     if trace.fact("given"):
-        found = {d.cause for d in findings.diagnoses}
-        wrong = [cause for cause in worst_first() if cause in found]
-        says = f"{', '.join(wrong)}; " if wrong else ""
+        ranks = [(class_of(d.cause).doctor_rank, d.cause) for d in findings.diagnoses]
+        wrong = sorted((rank, cause) for rank, cause in ranks if rank is not None)
+        says = f"{', '.join(cause for _, cause in wrong)}; " if wrong else ""
         return (
             f"{says}judged from {trace.fact('given', 'file')}, which describes the machine at that time and not "
             "during these steps"

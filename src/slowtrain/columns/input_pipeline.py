@@ -96,6 +96,12 @@ class Node:
         return node_family(self.name)
 
     @property
+    def function_line(self) -> int | None:
+        """The first line of the function of a ``map``."""
+        function = self.written.detail.get("function") if self.written else None
+        return int(function["line"]) if function and function.get("line") else None
+
+    @property
     def us_per_element(self) -> float:
         return 1e3 * self.ms / self.elements if self.elements else 0.0
 

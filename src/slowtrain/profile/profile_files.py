@@ -8,8 +8,8 @@ what it is if it is no profile. The xplane module reads the content.
 from __future__ import annotations
 
 import codecs
+import filecmp
 import gzip
-import hashlib
 import mmap
 import os
 import re
@@ -32,7 +32,6 @@ MAX_UNZIPPED_BYTES = 4 << 30
 MAX_UNZIPPED_RATIO = 200  # real profiles shrink five- to twentyfold, a zip bomb a thousandfold
 _GZIP = b"\x1f\x8b"  # no XSpace begins with these bytes
 _TIME = re.compile(r"\d{4}(?:_\d\d){5}")
-_CHUNK_BYTES = 1 << 20
 _RECORD = "record one: tf.profiler.experimental.start(LOGDIR) or jax.profiler.start_trace(LOGDIR)"
 FILE_HEAD_BYTES = 4096
 WANTED_HINT = "give a *.xplane.pb, or the log folder that holds it"
@@ -156,30 +155,18 @@ def distinct_files(files: Iterable[Path]) -> tuple[list[Path], list[tuple[Path, 
     distinct: list[Path] = []
     dropped: list[tuple[Path, Path]] = []
     by_size: dict[int, list[Path]] = {}
-    hashes: dict[Path, bytes] = {}
     for file in files:
         try:
             rivals = by_size.setdefault(file.stat().st_size, [])
-            for one in (file, *rivals) if rivals else ():
-                if one not in hashes:
-                    hashes[one] = _file_sha256(one)
+            twin = next((rival for rival in rivals if filecmp.cmp(rival, file, shallow=False)), None)
         except OSError as error:
             raise InputError(f"{file}: cannot be read: {error.strerror or error}") from error
-        twin = next((rival for rival in rivals if hashes[rival] == hashes[file]), None)
         if twin is None:
             rivals.append(file)
             distinct.append(file)
         else:
             dropped.append((file, twin))
     return distinct, dropped
-
-
-def _file_sha256(file: Path) -> bytes:
-    found = hashlib.sha256()
-    with file.open("rb") as stored:
-        while chunk := stored.read(_CHUNK_BYTES):
-            found.update(chunk)
-    return found.digest()
 
 
 def _session_time(session: Session) -> float:

@@ -11,7 +11,7 @@ from slowtrain.causes.host.eager_step import compiled_steps as functions
 from slowtrain.causes.host.predict_in_loop import fix as singlesteps
 from slowtrain.model import Edit
 from slowtrain.script.fixes.loops import traced_arguments
-from slowtrain.script.fixes.models import keras_calls
+from slowtrain.script.fixes.models import epoch_steps
 from slowtrain.script.text import edits, source_file
 
 Found = Callable[[source_file.Source, int], list[Edit]]
@@ -79,7 +79,7 @@ def rate(text: source_file.Source, line: int) -> list[Edit]:
 
 
 def validation(text: source_file.Source, line: int) -> list[Edit]:
-    return keras_calls.count_steps_in_batches(text, line, "validation_steps")
+    return epoch_steps.count_steps_in_batches(text, line, "validation_steps")
 
 
 STARRED = """\

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from slowtrain.script.fixes.models import keras_calls
+from slowtrain.script.fixes.models import epoch_steps, keras_calls
 from tests.source.cures.edit_cases import assert_edit, edit_cases
 
 CASES = edit_cases("""
@@ -123,4 +123,5 @@ CASES = edit_cases("""
 
 @pytest.mark.parametrize("name", CASES)
 def test_edit(name: str) -> None:
-    assert_edit(CASES[name], getattr(keras_calls, name.split(maxsplit=1)[0]))
+    function = name.split(maxsplit=1)[0]
+    assert_edit(CASES[name], getattr(epoch_steps if hasattr(epoch_steps, function) else keras_calls, function))

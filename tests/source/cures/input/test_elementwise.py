@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from slowtrain.script.fixes.input import dataset_edits
+from slowtrain.script.fixes.input import batched_maps
 from slowtrain.script.text import edits
 from slowtrain.script.text.source_file import parse_source
 
@@ -224,7 +224,7 @@ def _changed(case: Case) -> str | None:
     source = parse_source("train.py", text)
     assert source is not None
     line = len(text.splitlines())
-    found, _ = dataset_edits.batch_before_map(source, line, None, case.ranks, case.results)
+    found, _ = batched_maps.batch_before_map(source, line, None, case.ranks, case.results)
     return edits.edited_text(source, found) if found else None
 
 

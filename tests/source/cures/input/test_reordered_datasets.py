@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from slowtrain.model import Edit
-from slowtrain.script.fixes.input import dataset_edits
+from slowtrain.script.fixes.input import batched_maps, dataset_edits
 from slowtrain.script.text import edits
 from slowtrain.script.text.source_file import Source, parse_source
 from tests.source.cures.edit_cases import EditCase, assert_edit, edit_cases
@@ -231,4 +231,4 @@ BATCHED = edit_cases(
 
 @pytest.mark.parametrize("case", BATCHED.values(), ids=BATCHED)
 def test_batch_comes_before_the_map(case: EditCase) -> None:
-    assert_edit(case, lambda source, line: dataset_edits.batch_before_map(source, line)[0])
+    assert_edit(case, lambda source, line: batched_maps.batch_before_map(source, line)[0])

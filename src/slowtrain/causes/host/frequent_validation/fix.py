@@ -8,8 +8,7 @@ from slowtrain.causes.host.frequent_validation import Validation
 from slowtrain.model import Edit, Effect, Place, Prescription
 from slowtrain.script.fixes.loops import periodic_work
 from slowtrain.script.fixes.loops.periodic_work import run_guarded_less_often
-from slowtrain.script.fixes.models import keras_calls
-from slowtrain.script.lint_rules import sample_counts
+from slowtrain.script.fixes.models import epoch_steps, keras_calls
 from slowtrain.script.locations import source_locations, source_places
 from slowtrain.script.locations.edits import recorded_edits
 from slowtrain.script.text.source_file import Source
@@ -51,8 +50,8 @@ def _frequency_lines(source: Source, line: int) -> Iterable[int]:
 
 def _validation_steps_edits(source: Source, line: int) -> Sequence[Edit]:
     """Edits for ``validation_steps`` of the ``fit`` at ``line`` if they are a number of samples."""
-    for call, given, _ in sample_counts.steps_in_samples(source):
+    for call, given, _ in epoch_steps.steps_in_samples(source):
         named = next((k.arg for k in call.keywords if k.value is given), "")
         if named == "validation_steps" and call.lineno <= line <= (call.end_lineno or line):
-            return keras_calls.count_steps_in_batches(source, call.lineno, named)
+            return epoch_steps.count_steps_in_batches(source, call.lineno, named)
     return ()

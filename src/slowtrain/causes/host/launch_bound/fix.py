@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from slowtrain.causes.host.launch_bound import LaunchFinding
-from slowtrain.model import Effect, Prescription
+from slowtrain.model import Effect, Place, Prescription
 from slowtrain.script.fixes.models import keras_calls, keras_models
 from slowtrain.script.locations.edits import recorded_edits
 from slowtrain.script.locations.recorded_sources import edit_project
@@ -35,7 +35,7 @@ def find_cures(trace: Trace, finding: LaunchFinding) -> Iterable[Prescription]:
         says = "run many steps in one call, a jax.lax.scan over stacked batches; or give each step more to do"
         yield Prescription("advice", Effect.EXACT, says)
     elif trace.steps.source == "fit":
-        yield _steps_per_execution_cure(trace, finding)
+        yield several_steps_cure(trace, finding.evidence.where)
     else:
         yield Prescription("edit", Effect.EXACT, STEPS_IN_FUNCTION)
 
@@ -55,10 +55,11 @@ def _many_steps_cure(trace: Trace, finding: LaunchFinding) -> Prescription:
         says = f"give the data set to model.fit, with {SEVERAL_STEPS}, in place of train_on_batch"
         return Prescription("advice", Effect.EQUIVALENT, says)
     if step_bound.is_keras_step(trace):
-        return _steps_per_execution_cure(trace, finding)
+        return several_steps_cure(trace, finding.evidence.where)
     return Prescription("edit", Effect.EXACT, STEPS_IN_FUNCTION)
 
 
-def _steps_per_execution_cure(trace: Trace, finding: LaunchFinding) -> Prescription:
-    edits = recorded_edits.first_applicable(trace, finding.evidence.where, keras_calls.run_several_steps_per_call)
+def several_steps_cure(trace: Trace, places: tuple[Place, ...]) -> Prescription:
+    """Several steps of ``fit`` in a call, by ``compile`` at one of ``places``."""
+    edits = recorded_edits.first_applicable(trace, places, keras_calls.run_several_steps_per_call)
     return Prescription("edit", Effect.EXACT, SEVERAL_STEPS, edits=edits, treatment="several-steps")

@@ -8,12 +8,12 @@ from collections.abc import Iterable, Iterator
 
 from slowtrain.causes.host.miscounted_steps.fix import COUNT_BATCHES, REMOVE_REPEAT, is_quotient, smaller_batch_size
 from slowtrain.model import Effect, Prescription, Spot
-from slowtrain.script.fixes.models import keras_calls
+from slowtrain.script.fixes.models import epoch_steps
 from slowtrain.script.interpreter.domain.abstract_values import Value
 from slowtrain.script.interpreter.domain.call_events import Event
 from slowtrain.script.interpreter.engine import interpreter, queries
 from slowtrain.script.interpreter.engine.interpreter import file_events
-from slowtrain.script.lint_rules import sample_counts, spots
+from slowtrain.script.lint_rules import spots
 from slowtrain.script.navigation import (
     call_arguments,
     call_index,
@@ -35,12 +35,12 @@ RANGE_FUNCTIONS = frozenset({"range", "trange"})
 def find_spots(source: Source) -> Iterable[Spot]:
     """Steps counted in samples, and data sets that repeat themselves for the epochs of ``fit``."""
     known = []
-    for call, given, says in sample_counts.steps_in_samples(source):
-        changed = tuple(keras_calls.count_steps_in_batches(source, call.lineno))
+    for call, given, says in epoch_steps.steps_in_samples(source):
+        changed = tuple(epoch_steps.count_steps_in_batches(source, call.lineno))
         cure = Prescription("edit", Effect.CHANGES_TRAINING, COUNT_BATCHES, edits=changed)
         known.append(spots.node_spot(given, says, cure))
     for call, says in doubly_repeated_datasets(source):
-        changed = tuple(keras_calls.remove_repeat(source, edits.node_end(call.func)[0]))
+        changed = tuple(epoch_steps.remove_repeat(source, edits.node_end(call.func)[0]))
         cure = Prescription("edit", Effect.CHANGES_TRAINING, REMOVE_REPEAT, edits=changed)
         known.append(spots.operation_spot(call, says, cure))
     yield from known or miscounted_epochs(source)
@@ -109,7 +109,7 @@ def _epoch_names(node: ast.expr) -> set[str]:
 
 def _is_repeated_dataset(source: Source, repeat: ast.Call, data: ast.expr | None, place: ast.AST) -> bool:
     """Whether the repeated data set is the one iterated at ``place``."""
-    for _ in range(sample_counts.MAX_DEPTH):
+    for _ in range(epoch_steps.MAX_DEPTH):
         match data:
             case ast.Name():
                 last = dataset_chains.last_assignment(source, data, place)

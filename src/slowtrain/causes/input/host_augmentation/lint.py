@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterable, Iterator
 
 from slowtrain.model import Effect, Prescription, Spot
-from slowtrain.script.fixes.input import dataset_edits
+from slowtrain.script.fixes.input import batched_maps
 from slowtrain.script.lint_rules import dataset_stages, keras_names, spots
 from slowtrain.script.navigation import call_index, name_bindings, node_lookup
 from slowtrain.script.pipelines import dataset_chains, element_sizes, interpreted_datasets, whole_pipelines
@@ -44,7 +44,7 @@ def augmenting_maps(source: Source) -> Iterator[Spot]:
             ranks = tuple(len(p.shape) for p in parts if p.shape is not None)
             ranks = ranks if len(ranks) == len(parts) else ()
             line = edits.node_end(call.func)[0]
-            made = tuple(dataset_edits.batch_before_map(source, line, None, ranks, ranks)[0])
+            made = tuple(batched_maps.batch_before_map(source, line, None, ranks, ranks)[0])
             whole = "augment whole batches: .batch(n) before this map" if made else IN_MODEL
             says = f"{layer} runs dozens of small operations for each single picture"
             yield spots.operation_spot(call, says, Prescription("edit", Effect.EQUIVALENT, whole, edits=made))

@@ -8,7 +8,7 @@ from math import prod
 
 from slowtrain.causes.input.per_element_map import fix
 from slowtrain.model import Effect, Prescription, Spot
-from slowtrain.script.fixes.input import dataset_edits
+from slowtrain.script.fixes.input import batched_maps
 from slowtrain.script.interpreter.domain.abstract_values import Value
 from slowtrain.script.interpreter.domain.call_events import Event, Stage
 from slowtrain.script.interpreter.engine import queries
@@ -52,7 +52,7 @@ def find_spots(source: Source) -> Iterable[Spot]:
 
 def _tiny_map_spot(source: Source, call: ast.Call, element: str, ranks: tuple[int, ...] = ()) -> Spot:
     """``element``: what an element is. ``ranks``: ranks of its components if visible."""
-    made = tuple(dataset_edits.batch_before_map(source, edits.node_end(call.func)[0], None, ranks)[0])
+    made = tuple(batched_maps.batch_before_map(source, edits.node_end(call.func)[0], None, ranks)[0])
     cure = Prescription("edit", Effect.EQUIVALENT, "batch first, then map over whole batches", edits=made)
     says = f"map is called for each {element}, and the call takes longer than its few operations"
     return spots.operation_spot(call, says, cure)

@@ -8,7 +8,7 @@ from slowtrain.causes.input.uncached_input import UNFILLED_REASONS, RepeatedWork
 from slowtrain.columns.input_pipeline import repeats_input
 from slowtrain.model import Edit, Effect, Prescription
 from slowtrain.script.fixes.input import dataset_edits
-from slowtrain.script.locations.edits import input_edits, recorded_edits
+from slowtrain.script.locations.edits import recorded_edits
 from slowtrain.script.text.source_file import Source
 from slowtrain.trace import Trace
 from slowtrain.trace.signals import buffers_and_caches
@@ -19,7 +19,7 @@ def find_cures(trace: Trace, finding: RepeatedWork | UnreadCacheFinding) -> Iter
 
 
 def _cache_cures(trace: Trace, finding: RepeatedWork) -> Iterable[Prescription]:
-    line = input_edits.mapped_function_line(finding.node)
+    line = finding.node.function_line if finding.node else None
     add_cache = dataset_edits.add_disk_cache if finding.on_disk else dataset_edits.add_cache
     same = True
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from slowtrain.model import Edit
 from slowtrain.script.fixes.loops import periodic_work
 from slowtrain.script.interpreter.engine import queries
-from slowtrain.script.navigation import call_arguments, call_index, node_lookup, scope_names, setting_origins
+from slowtrain.script.navigation import call_index, node_lookup, scope_names, setting_origins
 from slowtrain.script.text import edits, syntax_tree
 from slowtrain.script.text.source_file import Source
 
@@ -185,91 +185,3 @@ def _call_other_method(source: Source, call: ast.Call, name: str, dropped: tuple
     arguments += [f"{k.arg}={edits.node_text(source, k.value)}" for k in call.keywords if k.arg not in dropped]
     owner = edits.node_text(source, call.func.value)
     return [edits.replace_node(source, call, f"{owner}.{name}({', '.join(arguments)})")]
-
-
-# -- steps of an epoch
-
-
-def count_steps_in_batches(source: Source, line: int, named: str = "steps_per_epoch") -> list[Edit]:
-    """Change ``steps_per_epoch``, or the ``named`` argument, of ``fit`` at ``line`` from samples to batches."""
-    call = node_lookup.single_call(source, line, "fit", "fit_generator")
-    argument = node_lookup.argument_value(call, named) if call is not None else None
-    data_argument = ("validation_data", None) if named == "validation_steps" else ("x", 0)
-    data = node_lookup.argument_value(call, *data_argument) if call is not None else None
-    plain = (ast.Call, ast.Name, ast.Constant, ast.Subscript, ast.Attribute)
-    if argument is None or data is None or not isinstance(argument, plain):
-        return []
-    size = batch_size_text(source, data)
-    return [edits.insert_text(source, edits.node_end(argument), f" // {size}")] if size else []
-
-
-def batch_size_text(source: Source, data: ast.expr, depth: int = 4) -> str | None:
-    """Return the text of the batch size of ``data``, from ``.batch(n)`` or an argument of a generator."""
-    if isinstance(data, ast.Name) and depth:
-        scope = call_arguments.binding_function(source, data)
-        found = scope_names.binding_statements(source, data.id, scope) if scope is not None else []
-        values = [n.value for n in found if isinstance(n, ast.Assign)]
-        texts = {batch_size_text(source, v, depth - 1) for v in values} - {None}
-        return texts.pop() if len(texts) == 1 and len(values) == len(found) else None
-    if not isinstance(data, ast.Call):
-        return None
-    for one in node_lookup.chain_calls(data):
-        if node_lookup.called_name(one) in ("batch", "padded_batch"):
-            size = node_lookup.argument_value(one, "batch_size", 0)
-            return edits.node_text(source, size) if isinstance(size, (ast.Constant, ast.Name)) else None
-    function = node_lookup.function_named(source, node_lookup.called_name(data), data)
-    return _batch_parameter(source, function, data) if function is not None else None
-
-
-def _batch_parameter(source: Source, function: ast.FunctionDef, call: ast.Call) -> str | None:
-    """Return the parameter that slices the data, ``x[k:k + b]``, or is passed to ``.batch(b)``."""
-    steps = {
-        n.upper.right.id
-        for n in syntax_tree.walk(function)
-        if isinstance(n, ast.Slice) and isinstance(n.upper, ast.BinOp) and isinstance(n.upper.right, ast.Name)
-    }
-    calls = [
-        n
-        for n in syntax_tree.walk(function)
-        if isinstance(n, ast.Call) and node_lookup.called_name(n) in ("batch", "padded_batch")
-    ]
-    sizes = [node_lookup.argument_value(n, "batch_size", 0) for n in calls if isinstance(n.func, ast.Attribute)]
-    steps |= {n.id for n in sizes if isinstance(n, ast.Name)}
-    names = [
-        p
-        for p in scope_names.parameter_names(function)
-        if p in steps and p not in scope_names.bound_names(function.body)
-    ]
-    if not names and len(sizes) == 1:
-        return _common_batch_constant(source, call, sizes[0])
-    if len(names) != 1:
-        return None
-    argument = call_arguments.argument_in(function, call, names[0])
-    if argument is None:
-        parameters, defaults = function.args.args, function.args.defaults
-        late = parameters[len(parameters) - len(defaults) :]
-        argument = dict(zip([one.arg for one in late], defaults, strict=True)).get(names[0])
-    plain = isinstance(argument, ast.Constant) or (argument is not None and scope_names.dotted_name(argument) != "")
-    return edits.node_text(source, argument) if argument is not None and plain else None
-
-
-def _common_batch_constant(source: Source, call: ast.Call, size: ast.expr | None) -> str | None:
-    """Return a batch size that is the same constant in the function and at its call."""
-    if not isinstance(size, ast.Name) or call_arguments.binding_function(source, size) is not source.tree:
-        return None
-    around = node_lookup.enclosing_function(source, call)
-    while around is not None:
-        if size.id in scope_names.bound_names(around.body) or size.id in scope_names.parameter_names(around):
-            return None
-        around = node_lookup.enclosing_function(source, around)
-    return None if scope_names.is_rebound(source, size.id, source.tree) else size.id
-
-
-def remove_repeat(source: Source, line: int) -> list[Edit]:
-    """Remove ``.repeat(n)`` from the chain at ``line``."""
-    call = node_lookup.single_call(source, line, "repeat")
-    if call is None or not isinstance(call.func, ast.Attribute) or not (call.args or call.keywords):
-        return []
-    if len(call.args) + len(call.keywords) != 1:
-        return []
-    return [Edit(source.file, edits.node_end(call.func.value), edits.node_end(call), "")]

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any
 
 import numpy as np
 
 from slowtrain.columns.input_pipeline import Node
 from slowtrain.model import Edit, Effect, Place
-from slowtrain.script.fixes.input import background_batches, dataset_edits, generator_edits, hoisted_conversions
+from slowtrain.script.fixes.input import (
+    background_batches,
+    batched_maps,
+    dataset_edits,
+    generator_edits,
+    hoisted_conversions,
+)
 from slowtrain.script.locations.edits import recorded_edits
 from slowtrain.script.locations.recorded_sources import handmade_input, recorded_source
 from slowtrain.script.navigation import node_lookup
@@ -20,12 +25,6 @@ from slowtrain.trace.signals.input_feed import MAX_FREE_MEMORY_SHARE, MIN_SAMPLE
 
 MAX_DEVICE_COPY_BYTES = 2**30  # for all conversions together. Any accelerator has that much to spare.
 MAX_COMPRESSION_RATIO = 20.0  # gzip reaches less on measured numbers
-
-
-def mapped_function_line(node: Node | None) -> int | None:
-    """Return the first line of the function of a ``map``."""
-    function: dict[str, Any] = (node.written.detail.get("function") or {}) if node and node.written else {}
-    return int(function["line"]) if function.get("line") else None
 
 
 def fits_in_memory(trace: Trace, node: Node | None, times: float = 1.0) -> bool:
@@ -62,12 +61,12 @@ def element_ranks(trace: Trace, node: Node | None) -> tuple[tuple[int, ...], tup
 
 def batch_before_map(trace: Trace, node: Node | None, places: Iterable[Place]) -> tuple[Edit, ...]:
     """Move ``batch`` before the map ``node`` if the function gives the same results for batches."""
-    found, line = element_ranks(trace, node), mapped_function_line(node)
+    found, line = element_ranks(trace, node), node.function_line if node else None
     if found is None:
         return ()
     input_ranks, output_ranks = found
     return recorded_edits.first_applicable(
-        trace, places, lambda s, at: dataset_edits.batch_before_map(s, at, line, input_ranks, output_ranks)[0]
+        trace, places, lambda s, at: batched_maps.batch_before_map(s, at, line, input_ranks, output_ranks)[0]
     )
 
 
