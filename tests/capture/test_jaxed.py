@@ -169,7 +169,8 @@ def test_a_call_of_a_compiled_function_that_takes_a_gradient_is_a_step(tmp_path:
 
 
 def test_what_a_trace_was_given_tells_why_it_was_traced_again(tmp_path: Path) -> None:
-    from slowtrain.trace.signals.host.retraces import signature_changes, traces_by_function
+    from slowtrain.causes.host.retracing import signature_changes
+    from slowtrain.trace.signals.host.retraces import traces_by_function
 
     _, trace = run(tmp_path, STATIC, windows=False)
     assert (trace.steps.source, len(trace.steps)) == ("function update", 40)

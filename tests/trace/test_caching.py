@@ -6,18 +6,17 @@ from typing import Any
 
 import pytest
 
-from slowtrain.columns.input_pipeline import Node, Pipeline, WrittenDataset
-from slowtrain.diagnose import diagnose_trace
-from slowtrain.model import Place
-from slowtrain.trace.signals.buffers_and_caches import (
+from slowtrain.causes.input.uncached_input.caches import (
     JOINING_FAMILIES,
     cache_treatment,
     cached_maps,
-    expected_passes,
     has_later_cache_or_take,
-    is_asked_beyond_end,
     node_worth_caching,
 )
+from slowtrain.columns.input_pipeline import Node, Pipeline, WrittenDataset
+from slowtrain.diagnose import diagnose_trace
+from slowtrain.model import Place
+from slowtrain.trace.signals.input_feed import expected_passes, is_asked_beyond_end
 
 from ..drawn_trace import parse_drawing  # noqa: TID252  tests are no package
 

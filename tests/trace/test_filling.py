@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from slowtrain.trace.signals.buffers_and_caches import find_shuffle_fill
+from slowtrain.trace.signals.shuffle_fill import find_shuffle_fill
 
 from ..drawn_trace import parse_drawing  # noqa: TID252  tests are no package
 

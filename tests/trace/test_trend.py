@@ -10,12 +10,11 @@ from types import ModuleType
 import numpy as np
 import pytest
 
-from slowtrain.causes.drift.slower_epochs import SlowerEpochs
+from slowtrain.causes.drift.slower_epochs import SlowerEpochs, largest_jump, part_jump
 from slowtrain.columns.steps import Steps
 from slowtrain.model import Category
 from slowtrain.trace import Trace
 from slowtrain.trace.signals import step_trend
-from slowtrain.trace.signals.drift import step_growth
 
 CLINIC = Path(__file__).parents[2] / "clinic"
 
@@ -85,7 +84,7 @@ def test_a_jump_is_a_change_and_no_growth() -> None:
     found = step_trend.series_growth(series)
     assert found is not None
     assert not found.sure
-    jump = step_growth.largest_jump(series)
+    jump = largest_jump(series)
     assert jump is not None
     assert jump.epoch == 13
     assert jump.after_ms == pytest.approx(15, abs=0.2)
@@ -99,7 +98,7 @@ def test_two_jumps_are_two_changes_and_no_growth(first: float, second: float) ->
     found = step_trend.series_growth(series)
     assert found is not None
     assert not found.sure
-    jump = step_growth.largest_jump(series)
+    jump = largest_jump(series)
     assert jump is not None
     (other,) = jump.also
     assert sorted((jump.epoch, other.epoch)) == [9, 17]
@@ -110,11 +109,11 @@ def test_two_jumps_are_two_changes_and_no_growth(first: float, second: float) ->
 def test_a_level_that_is_left_again_is_no_change() -> None:
     number = np.arange(2400)
     ms = noisy(2400) + 8.0 * ((number >= 800) & (number < 1600))
-    assert step_growth.largest_jump(step_trend.plain_steps(steps(ms, number // 100))) is None
+    assert largest_jump(step_trend.plain_steps(steps(ms, number // 100))) is None
 
 
 def test_growth_is_no_jump() -> None:
-    assert step_growth.largest_jump(step_trend.plain_steps(steps(noisy(2000) + 0.005 * np.arange(2000)))) is None
+    assert largest_jump(step_trend.plain_steps(steps(noisy(2000) + 0.005 * np.arange(2000)))) is None
 
 
 def test_gaps_in_a_thinned_recording_do_not_steepen_the_slope() -> None:
@@ -130,7 +129,7 @@ def test_gaps_in_a_thinned_recording_do_not_steepen_the_slope() -> None:
 
 def test_too_few_steps_say_nothing() -> None:
     assert step_trend.series_growth(step_trend.plain_steps(steps(noisy(60)))) is None
-    assert step_growth.largest_jump(step_trend.plain_steps(steps(noisy(60)))) is None
+    assert largest_jump(step_trend.plain_steps(steps(noisy(60)))) is None
 
 
 def test_a_part_that_grows_is_seen_behind_a_machine_that_changes_its_speed() -> None:
@@ -184,8 +183,8 @@ def test_a_part_that_jumps_is_seen_behind_a_machine_that_changes_its_speed() -> 
     rest = 1.5 * mood * draw.normal(1, 0.05, n)
     drawn = steps(rest + callback, block)
     trace = Trace(steps=drawn, categories={Category.CALLBACK: callback, Category.DISPATCH: rest})
-    assert step_growth.largest_jump(step_trend.comparable_steps(trace)) is None
-    jump = step_growth.part_jump(trace, callback)
+    assert largest_jump(step_trend.comparable_steps(trace)) is None
+    jump = part_jump(trace, callback)
     assert jump is not None
     assert jump.epoch == 7
     assert jump.after_ms - jump.before_ms == pytest.approx(1.8, rel=0.1)
@@ -199,7 +198,7 @@ def test_a_part_that_jumps_with_all_the_rest_does_not_jump_by_itself() -> None:
     n = 1792
     slower = np.where(np.arange(n) >= n // 2, 1.9, 1.0)
     own, rest = 0.3 * slower, (1.0 + np.random.default_rng(4).normal(0, 0.05, n)) * slower
-    assert step_growth.part_jump(Trace(steps=steps(own + rest)), own) is None
+    assert part_jump(Trace(steps=steps(own + rest)), own) is None
 
 
 def test_epochs_whose_first_step_waits_longer_each_time_grow() -> None:

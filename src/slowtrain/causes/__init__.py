@@ -214,7 +214,7 @@ class Cause(ABC, Generic[FindingT]):
         return found
 
     def folder_module(self, name: str) -> ModuleType:
-        """A module of the cause's folder, such as ``fix``. Raises ``ModuleNotFoundError`` if it is not there."""
+        """``lint`` or ``fix`` in the cause's folder. Raises ``ModuleNotFoundError`` if it is not there."""
         return importlib.import_module(f"{type(self).__module__}.{name}")
 
 

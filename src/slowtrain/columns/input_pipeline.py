@@ -7,7 +7,7 @@ adds prefetches). Therefore running nodes are matched to written ones in order, 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import prod
 from typing import Any
@@ -165,6 +165,16 @@ class Pipeline:
     @property
     def output(self) -> Node | None:
         return self.nodes[-1] if self.nodes else None
+
+    def datasets_up_to(self, last: Sequence[WrittenDataset]) -> set[int]:
+        """Return the indices in ``written`` of ``last`` and of all their inputs."""
+        todo = [i for i, w in enumerate(self.written) if any(w is one for one in last)]
+        found = set(todo)
+        while todo:
+            more = [i for i in self.written[todo.pop()].inputs if i not in found and i < len(self.written)]
+            found.update(more)
+            todo += more
+        return found
 
     @property
     def ms(self) -> float:

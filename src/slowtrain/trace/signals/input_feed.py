@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -278,6 +279,34 @@ def data_passes(pipe: Pipeline) -> int:
     again = next((pipe.written[w.inputs[0]] for w in pipe.written if w.family == "Repeat" and w.inputs), None)
     length = int((again.detail.get("cardinality") if again is not None else 0) or 0)
     return max(int(elements / length), pipe.epochs) if length > 0 else pipe.epochs
+
+
+def expected_passes(trace: Trace, pipe: Pipeline) -> int:
+    """Return passes over the data: those that began, or those that `fit` would have made.
+
+    The latter is used if the recording ended within the first pass. This is known from the data set's length in
+    batches; for a repeated data set from the length of its input. A `fit` that counts its steps makes no passes.
+    """
+    length = pipe.written[-1].detail.get("cardinality") if pipe.written else None
+    passes = data_passes(pipe)
+    if passes > 1 or not isinstance(length, int) or not 0 < pipe.batches < length:
+        return passes
+    return max((n for n in _fit_epochs(trace) if isinstance(n, int)), default=1)
+
+
+def is_asked_beyond_end(trace: Trace) -> bool:
+    """Return whether ``fit`` finds the end of a data set of unknown length by an empty iterator, and then continues.
+
+    That call of the train step raises, but still counts as an optimizer step (Keras 3.15), which affects its learning
+    rate schedule. A data set of known length is not read beyond its end.
+    """
+    return any(epochs != 1 for epochs in _fit_epochs(trace))
+
+
+def _fit_epochs(trace: Trace) -> list[Any]:
+    """Return the given epochs of each ``fit`` that reads its data to the end in every epoch."""
+    fits = (e.data for e in trace.events_of("loop") if e.name == "fit" and not e.data.get("steps_per_epoch"))
+    return [fit.get("epochs") for fit in fits]
 
 
 def epoch_result_bytes(pipe: Pipeline, node: Node) -> float | None:

@@ -91,7 +91,7 @@ class ElementwisePreprocessing(Cause[ElementLoopFinding]):
 
     def _line_runs(self, source: Source, line: int) -> int | None:
         """How often a line runs; None if the text does not say it."""
-        runs: int | None = self.folder_module("line_iterations").line_runs(source, line)
+        runs: int | None = self.folder_module("fix").line_runs(source, line)
         return runs
 
     def evidence(self, trace: Trace, finding: ElementLoopFinding) -> Evidence:

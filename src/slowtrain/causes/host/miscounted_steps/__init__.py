@@ -14,7 +14,6 @@ from slowtrain.model import Evidence, Place, Signal
 from slowtrain.number_text import format_number
 from slowtrain.script.text import syntax_tree
 from slowtrain.trace import Trace
-from slowtrain.trace.signals.buffers_and_caches import datasets_up_to
 from slowtrain.trace.signals.host.source_lines import called_name, source_tree
 from slowtrain.whatif import Remedy, Skip
 
@@ -231,9 +230,8 @@ def _source_sizes(pipe: Pipeline | None) -> list[int]:
 
 def _sample_stages(pipe: Pipeline) -> list[WrittenDataset]:
     """Stages that samples pass, without those that choose the data set of the next sample."""
-    excluded = datasets_up_to(
-        pipe, [pipe.written[w.inputs[0]] for w in pipe.written if w.family == CHOICE_STAGE and w.inputs]
-    )
+    choosing = [pipe.written[w.inputs[0]] for w in pipe.written if w.family == CHOICE_STAGE and w.inputs]
+    excluded = pipe.datasets_up_to(choosing)
     return [w for i, w in enumerate(pipe.written) if i not in excluded]
 
 

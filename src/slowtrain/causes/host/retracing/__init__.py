@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -15,12 +16,13 @@ from slowtrain.model import Category, Evidence, Signal
 from slowtrain.number_text import format_number
 from slowtrain.script.locations import source_places
 from slowtrain.trace import Trace
-from slowtrain.trace.signals.host.retraces import TracedFunction, signature_changes, traces_by_function
+from slowtrain.trace.signals.host.retraces import TracedFunction, traces_by_function
 from slowtrain.whatif import Drop, Remedy
 
 MIN_RETRACES = 3  # of one function: Keras' own functions are traced again for a smaller last batch
 MIN_COMPILE_SHARE = 0.2  # of the steady steps
 NEW_OBJECT = re.compile(r"a new (\w+) object each call")
+SignatureLeaves = Mapping[str, Mapping[str, Any]]
 
 
 @dataclass(frozen=True)
@@ -129,3 +131,84 @@ def _changes_text(changes: Sequence[ChangedArgument]) -> str:
     texts = [f"{one.name}: {one.change}" for one in changes[:2]]
     more = f" and {len(changes) - 2} more" if len(changes) > 2 else ""
     return "; ".join(texts) + more
+
+
+def signature_changes(events: Sequence[Event]) -> list[tuple[str, int, str]]:
+    """Return leaves that differ between traces: name, number of traces, newest change in words; most frequent first."""
+    seen: dict[str, tuple[int, str]] = {}
+    signatures = [e.data.get("signature") or {} for e in events]
+    for i, after in enumerate(signatures[1:], 1):
+        before = _nearest_signature(signatures[:i], after)
+        grown = [
+            n
+            for n, leaf in after.items()
+            if leaf.get("kind") == "sequence" and n in before and _leaf_change(before[n], leaf)
+        ]
+        for name, leaf in after.items():
+            if any(name.startswith(f"{g}[") for g in grown) and name not in before:
+                continue  # new items of a longer list are covered by the change of its length
+            text = _leaf_change(before.get(name), leaf)
+            if text:
+                count, _ = seen.get(name, (0, ""))
+                seen[name] = (count + 1, text)
+    return sorted(((n, c, t) for n, (c, t) in seen.items()), key=lambda r: (-r[1], len(r[0]), r[0]))
+
+
+def common_axes(events: Sequence[Event]) -> dict[str, tuple[int | None, ...] | None]:
+    """Return the common size of each axis of tensors and arrays in all traces.
+
+    None for a size that differs; None instead of the sizes if the ranks differ.
+    """
+    signatures = [e.data.get("signature") or {} for e in events]
+    found: dict[str, tuple[int | None, ...] | None] = {}
+    for name in set(signatures[0]).intersection(*signatures) if signatures else ():
+        leaves = [signature[name] for signature in signatures]
+        shapes = [leaf.get("shape") for leaf in leaves if leaf.get("kind") in ("tensor", "array")]
+        if len(shapes) == len(leaves) and all(isinstance(shape, list) for shape in shapes):
+            alike = len({len(shape or ()) for shape in shapes}) == 1
+            each = zip(*(shape or () for shape in shapes), strict=True) if alike else ()
+            found[name] = tuple(s[0] if len(set(s)) == 1 else None for s in each) if alike else None
+    return found
+
+
+def _nearest_signature(earlier: Sequence[SignatureLeaves], after: SignatureLeaves) -> SignatureLeaves:
+    """Return the earlier signature that differs least, the newest of equals: it shows what was new."""
+
+    def difference(before: SignatureLeaves) -> int:
+        return sum(
+            before.get(name) != leaf and _leaf_change(before.get(name), leaf) != "" for name, leaf in after.items()
+        )
+
+    return min(reversed(earlier[-50:]), key=difference)
+
+
+def _leaf_change(before: Mapping[str, Any] | None, after: Mapping[str, Any]) -> str:
+    if before is None:
+        return "a new argument"
+    kinds = before.get("kind"), after.get("kind")
+    if kinds[0] != kinds[1]:
+        return f"{_leaf_kind(before)} → {_leaf_kind(after)}"
+    if kinds[1] == "python" and before.get("value") != after.get("value"):
+        return f"{before.get('value')} → {after.get('value')}, {_leaf_kind(after)}"
+    if kinds[1] == "sequence" and before.get("length") != after.get("length"):
+        return f"a list of {before.get('length')} → of {after.get('length')}"
+    if kinds[1] == "object":
+        return f"a new {after.get('type')} object in each call" if before.get("id") != after.get("id") else ""
+    if kinds[1] in ("tensor", "array", "variable"):
+        if before.get("dtype") != after.get("dtype"):
+            return f"dtype {before.get('dtype')} → {after.get('dtype')}"
+        if before.get("shape") != after.get("shape"):
+            return f"shape {_leaf_shape(before)} → {_leaf_shape(after)}"
+    return ""
+
+
+def _leaf_kind(leaf: Mapping[str, Any]) -> str:
+    kind = leaf.get("kind")
+    if kind == "python":
+        return f"a Python {leaf.get('type')}"
+    return f"a {leaf.get('type')} object" if kind == "object" else f"a {kind}"
+
+
+def _leaf_shape(leaf: Mapping[str, Any]) -> str:
+    dims = [str(d) for d in leaf.get("shape") or ()]
+    return f"({', '.join(dims)}{',' if len(dims) == 1 else ''})"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
-from slowtrain.causes.host.retracing import NEW_OBJECT, ChangedArgument, RetracingFinding
+from slowtrain.causes.host.retracing import NEW_OBJECT, ChangedArgument, RetracingFinding, common_axes
 from slowtrain.model import Edit, Effect, Place, Prescription
 from slowtrain.script.fixes.loops import traced_arguments
 from slowtrain.script.locations import source_locations, source_places
@@ -13,7 +13,7 @@ from slowtrain.script.locations.edits import recorded_edits
 from slowtrain.script.locations.recorded_sources import recorded_source
 from slowtrain.script.navigation import class_members
 from slowtrain.trace import Trace
-from slowtrain.trace.signals.host.retraces import TracedFunction, common_axes
+from slowtrain.trace.signals.host.retraces import TracedFunction
 
 SAME_OBJECTS = "give the function the same objects each time, and tensors for what changes"
 TENSORS_AND_OPEN_SHAPES = (

@@ -10,8 +10,8 @@ from slowtrain.columns.input_pipeline import Node
 from slowtrain.model import Category, Evidence, Signal
 from slowtrain.number_text import format_number
 from slowtrain.trace import Trace
-from slowtrain.trace.signals.buffers_and_caches import find_shuffle_fill
 from slowtrain.trace.signals.input_feed import free_host_bytes
+from slowtrain.trace.signals.shuffle_fill import find_shuffle_fill
 from slowtrain.whatif import Drop, Remedy, Skip
 
 MIN_BUFFER_SHARE = 0.25  # of the buffer and the memory left free together

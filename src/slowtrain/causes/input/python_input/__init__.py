@@ -19,7 +19,7 @@ from slowtrain.script.locations.recorded_sources import (
     recorded_source,
 )
 from slowtrain.trace import Trace
-from slowtrain.trace.signals import buffers_and_caches, input_feed
+from slowtrain.trace.signals import input_feed
 from slowtrain.trace.signals.host import host_work, stalls
 from slowtrain.whatif import Drop, Remedy, Supply, held_up_ms
 
@@ -175,7 +175,7 @@ def _kind_and_gain(
 ) -> tuple[str, float, float]:
     """What the Python does, the share of its time that a cure leaves, and the part of the steps that gain."""
     pipe = trace.pipeline
-    epochs = buffers_and_caches.expected_passes(trace, pipe) if pipe else 1
+    epochs = input_feed.expected_passes(trace, pipe) if pipe else 1
     random = any((text := recorded_source(trace, p.file)) is not None and text.random_at(p.line) for p in where[:2])
     is_generator = pipe is None or any(n.name == "Generator" for n in pipe.nodes)
     is_generator = is_generator or (pipe is not None and any("python" in w.detail for w in pipe.written))

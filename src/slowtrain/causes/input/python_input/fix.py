@@ -10,7 +10,7 @@ from slowtrain.model import Effect, Place, Prescription
 from slowtrain.script.fixes.input import background_batches, generator_edits
 from slowtrain.script.locations.edits import input_edits, recorded_edits
 from slowtrain.trace import Trace
-from slowtrain.trace.signals import buffers_and_caches
+from slowtrain.trace.signals import input_feed
 
 WHOLE_BATCHES = "make arrays once and use from_tensor_slices, or yield whole batches"
 COPIES_OF_DATA = 3.0  # in memory while arrays are stacked and become tensors
@@ -38,7 +38,7 @@ def _whole_batch_cure(trace: Trace, work: PythonWork, node: Node | None) -> Pres
     fits = input_edits.fits_in_memory(trace, node, COPIES_OF_DATA)
     arrays = recorded_edits.first_applicable(trace, work.where, generator_edits.use_tensor_slices) if fits else ()
     changed = arrays or recorded_edits.first_applicable(trace, work.where, generator_edits.yield_batches)
-    exact = not (arrays and buffers_and_caches.is_asked_beyond_end(trace))
+    exact = not (arrays and input_feed.is_asked_beyond_end(trace))
     return Prescription("edit", Effect.EXACT if exact else Effect.EQUIVALENT, WHOLE_BATCHES, edits=changed)
 
 

@@ -81,7 +81,7 @@ def sample_generators(source: Source) -> tuple[list[Spot], list[Spot]]:
 def _generator_spot(source: Source, call: ast.Call, says: str) -> Spot:
     given = node_lookup.argument_value(call, "generator", 0) or call
     edited = tuple(generator_edits.use_tensor_slices(source, edits.node_end(call.func)[0]))
-    exact = not step_loops.fits_several_epochs(source)  # see dataset_caches.is_asked_beyond_end
+    exact = not step_loops.fits_several_epochs(source)  # see input_feed.is_asked_beyond_end
     effect = Effect.EXACT if exact else Effect.EQUIVALENT
     return spots.node_spot(given, says, Prescription("edit", effect, WHOLE_BATCHES, edits=edited))
 

@@ -8,11 +8,11 @@ from slowtrain.causes import Cause
 from slowtrain.model import Category, Evidence, Signal
 from slowtrain.number_text import format_count, format_number
 from slowtrain.trace import Trace
-from slowtrain.trace.signals import buffers_and_caches
+from slowtrain.trace.signals import shuffle_fill
 from slowtrain.whatif import Drop, Remedy, Skip
 
 
-class ShuffleFill(Cause[buffers_and_caches.ShuffleFill]):
+class ShuffleFill(Cause[shuffle_fill.ShuffleFill]):
     """At the start of every epoch the steps wait until the shuffle buffer is full."""
 
     title = "Every epoch waits for the shuffle buffer"
@@ -20,10 +20,10 @@ class ShuffleFill(Cause[buffers_and_caches.ShuffleFill]):
     recorded = frozenset({Signal.PHASES})  # epochs begin where no step is
     words = (".shuffle",)
 
-    def find(self, trace: Trace) -> buffers_and_caches.ShuffleFill | None:
-        return buffers_and_caches.find_shuffle_fill(trace)
+    def find(self, trace: Trace) -> shuffle_fill.ShuffleFill | None:
+        return shuffle_fill.find_shuffle_fill(trace)
 
-    def evidence(self, trace: Trace, finding: buffers_and_caches.ShuffleFill) -> Evidence:
+    def evidence(self, trace: Trace, finding: shuffle_fill.ShuffleFill) -> Evidence:
         each_ms = finding.each_ms
         return Evidence(
             f"{format_count(finding.epochs, 'epoch')} began with a wait of {format_number(each_ms)} ms for the shuffle "
@@ -32,11 +32,11 @@ class ShuffleFill(Cause[buffers_and_caches.ShuffleFill]):
             finding.node.places,
         )
 
-    def scope_in(self, trace: Trace, finding: buffers_and_caches.ShuffleFill) -> str:
+    def scope_in(self, trace: Trace, finding: shuffle_fill.ShuffleFill) -> str:
         """The run if the wait lies between the steps."""
         return "run" if finding.step_ms <= 0 else "step"
 
-    def remedies(self, trace: Trace, finding: buffers_and_caches.ShuffleFill) -> Sequence[Remedy]:
+    def remedies(self, trace: Trace, finding: shuffle_fill.ShuffleFill) -> Sequence[Remedy]:
         spread = (0.7, 1.05)
         inside = max(finding.step_ms - finding.overlapped_ms, 0.0)
         overlapped = finding.overlapped_ms * len(trace.steps) if finding.step_ms <= 0 else 0.0

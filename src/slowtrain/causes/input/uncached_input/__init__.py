@@ -6,33 +6,26 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from slowtrain.causes import Cause
+from slowtrain.causes.input.uncached_input import caches
+from slowtrain.causes.input.uncached_input.caches import UnreadCache, find_unread_cache
 from slowtrain.columns.input_pipeline import Node, Pipeline
 from slowtrain.model import Category, Evidence, Place, Signal
 from slowtrain.number_text import format_number
-from slowtrain.script.locations.recorded_sources import recorded_source
 from slowtrain.trace import Trace
-from slowtrain.trace.signals import buffers_and_caches
-from slowtrain.trace.signals.buffers_and_caches import UnreadCache, find_shuffle_fill
 from slowtrain.trace.signals.host.host_work import distinct_places
 from slowtrain.trace.signals.input_feed import (
     MAX_FREE_MEMORY_SHARE,
     as_ready_in_memory,
     calls_per_batch,
+    expected_passes,
     free_host_bytes,
     user_lines,
     waited_pipeline,
 )
+from slowtrain.trace.signals.shuffle_fill import find_shuffle_fill
 from slowtrain.whatif import Drop, Remedy, Skip, Supply, held_up_ms, takes_step_cores
 
 DISK_READ_FACTOR = 8.0  # times what copying in memory takes: a usual disk gives 500 MB/s
-# Why it never fills, and what to do, by `UnreadCache.why`.
-UNFILLED_REASONS = {
-    "take": ("take() behind it stops each pass before its end", "put take() in front of cache()"),
-    "repeat": ("repeat() in front of it has no end", "put repeat() behind cache()"),
-    "generator": ("the generator in front of it has no end", "let the generator end after one pass: cache().repeat()"),
-}
-
-
 LOCAL_FILE_SYSTEMS = frozenset("ext2 ext3 ext4 xfs btrfs zfs f2fs overlay".split())  # network file systems are slow
 
 
@@ -78,19 +71,19 @@ class RepeatedWork:
 
     def where(self) -> tuple[Place, ...]:
         """The maps whose work is repeated, then caches in front of them that spare nothing."""
-        maps = buffers_and_caches.cached_maps(self.pipeline, self.node)
-        caches = buffers_and_caches.useless_cache_lines(self.pipeline, self.node)
-        return (*distinct_places(place for one in maps for place in user_lines(one)), *caches)
+        maps = caches.cached_maps(self.pipeline, self.node)
+        useless = caches.useless_cache_lines(self.pipeline, self.node)
+        return (*distinct_places(place for one in maps for place in user_lines(one)), *useless)
 
     def evidence(self, trace: Trace) -> Evidence:
         assert self.room is not None
-        caches = buffers_and_caches.useless_cache_lines(self.pipeline, self.node)
-        ms = sum(n.ms for n in buffers_and_caches.cached_maps(self.pipeline, self.node))
+        useless = caches.useless_cache_lines(self.pipeline, self.node)
+        ms = sum(n.ms for n in caches.cached_maps(self.pipeline, self.node))
         crowds = not self.is_waited_for and takes_step_cores(trace)
         core_wait = f"; no step waits for a batch, but each waits {format_number(held_up_ms(trace))} ms for a core"
         return Evidence(
             f"the same {format_number(ms)} ms of work for each batch is done in each of {self.epochs} epochs"
-            f"{', behind the cache' if caches else ''}; its result for all elements takes "
+            f"{', behind the cache' if useless else ''}; its result for all elements takes "
             f"{format_number(self.result_bytes / 2**20)} MiB, {format_number(self.room.free_bytes / 2**20)} MiB are "
             f"free{self.room.where}{core_wait if crowds else ''}",
             {"work_ms": ms, "epochs": float(self.epochs), "result_bytes": self.result_bytes, **self.room.numbers},
@@ -117,43 +110,7 @@ class RepeatedWork:
         return "run" if fill.outside_ms > (waited if self.is_waited_for else fill.step_ms) else "step"
 
 
-@dataclass(frozen=True)
-class UnreadCacheFinding:
-    """The cache, in a frozen class that has the methods of a finding."""
-
-    unread: UnreadCache
-
-    def evidence(self, trace: Trace) -> Evidence:
-        cache, times = self.unread.cache, self.unread.times
-        ms = sum(n.ms for n in self.unread.pipe.upstream_nodes(cache))
-        numbers = {"work_ms": ms, "epochs": float(times)}
-        if self.unread.why in UNFILLED_REASONS:
-            reason, _ = UNFILLED_REASONS[self.unread.why]
-            return Evidence(
-                f"the cache never fills, because {reason}: {format_number(ms)} ms of work for each batch is done in "
-                f"each of {times} epochs, and what the cache keeps is never read",
-                numbers,
-                user_lines(cache),
-            )
-        return Evidence(
-            f"the data set was built {times} times with a cache of its own, each for one pass: these caches are never "
-            f"read, and {format_number(ms)} ms of work for each batch is done in every pass",
-            numbers,
-            tuple(dict.fromkeys((*_rebuilding_loops(trace, cache), *user_lines(cache)))),
-        )
-
-    def supply_once_filled(self) -> Supply:
-        """The pipeline once its cache is read: the work in front of it is done in the first pass only."""
-        pipe, cache, times = self.unread.pipe, self.unread.cache, self.unread.times
-        size = cache.written.element_bytes or 0 if cache.written is not None else 0
-        spared = [as_ready_in_memory(n, 0.0) for n in pipe.upstream_nodes(cache)]
-        read = as_ready_in_memory(cache, cache.elements, size * cache.elements)
-        # Nothing shows whether a generator without end repeats the same elements.
-        spread = (0.2, 1.1) if self.unread.why == "generator" else (0.8, 1.1)
-        return Supply(pipeline=pipe.with_nodes(read, *spared), share=1 - 1 / times, spread=spread)
-
-
-class UncachedInput(Cause[RepeatedWork | UnreadCacheFinding]):
+class UncachedInput(Cause[RepeatedWork | UnreadCache]):
     """Every epoch reads and transforms the same elements again, though the results would fit in memory."""
 
     title = "The same input is made again every epoch"
@@ -163,22 +120,22 @@ class UncachedInput(Cause[RepeatedWork | UnreadCacheFinding]):
     words = (".map", "from_generator")
     context_words = ("Dataset", "from_generator", "TFRecordDataset", "TextLineDataset", "FixedLengthRecordDataset")
 
-    def find(self, trace: Trace) -> RepeatedWork | UnreadCacheFinding | None:
+    def find(self, trace: Trace) -> RepeatedWork | UnreadCache | None:
         repeated = _find_repeated_work(trace)
         if repeated is None:
             return find_unread_cache(trace)
         return repeated if repeated.room is not None else None
 
-    def evidence(self, trace: Trace, finding: RepeatedWork | UnreadCacheFinding) -> Evidence:
+    def evidence(self, trace: Trace, finding: RepeatedWork | UnreadCache) -> Evidence:
         return finding.evidence(trace)
 
-    def remedies(self, trace: Trace, finding: RepeatedWork | UnreadCacheFinding) -> Sequence[Remedy]:
+    def remedies(self, trace: Trace, finding: RepeatedWork | UnreadCache) -> Sequence[Remedy]:
         if isinstance(finding, RepeatedWork):
             return finding.remedies(trace)
         supply = finding.supply_once_filled()
         return [supply, *_shuffle_fill_remedies(trace, supply.share)]
 
-    def scope_in(self, trace: Trace, finding: RepeatedWork | UnreadCacheFinding) -> str:
+    def scope_in(self, trace: Trace, finding: RepeatedWork | UnreadCache) -> str:
         return finding.scope(trace) if isinstance(finding, RepeatedWork) else self.scope
 
 
@@ -186,9 +143,9 @@ def _find_repeated_work(trace: Trace) -> RepeatedWork | None:
     """Repeated work of the pipeline that steps wait for, or that delays them."""
     waited = waited_pipeline(trace)
     pipe = waited or (trace.pipeline if _delays_steps_or_epochs(trace) else None)
-    if pipe is None or (epochs := buffers_and_caches.expected_passes(trace, pipe)) < 2:
+    if pipe is None or (epochs := expected_passes(trace, pipe)) < 2:
         return None
-    found = buffers_and_caches.node_worth_caching(trace, pipe)
+    found = caches.node_worth_caching(trace, pipe)
     if found is None:
         return None
     node, result_bytes = found
@@ -210,11 +167,6 @@ def _shuffle_fill_remedies(trace: Trace, share: float, *, within_steps: bool = T
     return [*inside, *([Skip(share * fill.outside_ms, spread=spread)] if fill.outside_ms > 0 else [])]
 
 
-def find_unread_cache(trace: Trace) -> UnreadCacheFinding | None:
-    found = buffers_and_caches.find_unread_cache(trace, crowds=takes_step_cores(trace))
-    return UnreadCacheFinding(found) if found is not None else None
-
-
 def _storage_room(trace: Trace, size: float) -> StorageRoom | None:
     """Where ``size`` bytes fit and leave as many bytes free; None if they do not fit or it is unknown."""
     free, folder = free_host_bytes(trace), trace.fact("machine", "working_folder") or {}
@@ -222,11 +174,3 @@ def _storage_room(trace: Trace, size: float) -> StorageRoom | None:
         return StorageRoom(free, False) if free is not None else None
     left = float(folder.get("free_bytes") or 0) if folder.get("filesystem") in LOCAL_FILE_SYSTEMS else 0.0
     return StorageRoom(left, True) if size <= MAX_FREE_MEMORY_SHARE * left else None
-
-
-def _rebuilding_loops(trace: Trace, node: Node) -> tuple[Place, ...]:
-    """The loop that rebuilds ``node`` in each iteration, if it calls the function that builds the node."""
-    place = node.written.place if node.written is not None else None
-    text = recorded_source(trace, place.file) if place is not None else None
-    line = text.loop_at_line(place.line)[1] if text is not None and place is not None else None
-    return (Place(place.file, line),) if place is not None and line not in (None, place.line) else ()

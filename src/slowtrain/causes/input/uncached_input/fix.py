@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from slowtrain.causes.input.uncached_input import UNFILLED_REASONS, RepeatedWork, UnreadCacheFinding
+from slowtrain.causes.input.uncached_input import RepeatedWork, caches
+from slowtrain.causes.input.uncached_input.caches import UNFILLED_REASONS, UnreadCache
 from slowtrain.columns.input_pipeline import repeats_input
 from slowtrain.model import Edit, Effect, Prescription
 from slowtrain.script.fixes.input import dataset_edits
 from slowtrain.script.locations.edits import recorded_edits
 from slowtrain.script.text.source_file import Source
 from slowtrain.trace import Trace
-from slowtrain.trace.signals import buffers_and_caches
 
 
-def find_cures(trace: Trace, finding: RepeatedWork | UnreadCacheFinding) -> Iterable[Prescription]:
+def find_cures(trace: Trace, finding: RepeatedWork | UnreadCache) -> Iterable[Prescription]:
     return _cache_cures(trace, finding) if isinstance(finding, RepeatedWork) else _unread_cache_cures(finding)
 
 
@@ -29,7 +29,7 @@ def _cache_cures(trace: Trace, finding: RepeatedWork) -> Iterable[Prescription]:
         return changed
 
     changed = recorded_edits.first_applicable(trace, finding.where()[:1], edit)
-    treated = None if finding.on_disk else buffers_and_caches.cache_treatment(finding.pipeline, finding.node)
+    treated = None if finding.on_disk else caches.cache_treatment(finding.pipeline, finding.node)
     effect = Effect.EXACT if same or treated else Effect.EQUIVALENT
     path = "path" if finding.on_disk else ""
     says = f"put .cache({path}) behind this map, in front of shuffle and random augmentation"
@@ -38,10 +38,10 @@ def _cache_cures(trace: Trace, finding: RepeatedWork) -> Iterable[Prescription]:
     yield Prescription("edit", effect, says, edits=changed, later=bool(changed or treated), treatment=treated)
 
 
-def _unread_cache_cures(finding: UnreadCacheFinding) -> Iterable[Prescription]:
-    why = finding.unread.why
+def _unread_cache_cures(finding: UnreadCache) -> Iterable[Prescription]:
+    why = finding.why
     if why in UNFILLED_REASONS:
-        drawn = any(w.random or w.family == "Shuffle" for w in finding.unread.pipe.written)
+        drawn = any(w.random or w.family == "Shuffle" for w in finding.pipe.written)
         changes = why == "generator" or drawn  # the same elements again, instead of other ones each time
         effect = Effect.CHANGES_TRAINING if changes else Effect.EXACT
         yield Prescription("edit", effect, UNFILLED_REASONS[why][1], later=True)

@@ -8,6 +8,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from slowtrain.causes import Cause
+from slowtrain.causes.startup.slow_startup import avoidable_starts
+from slowtrain.causes.startup.slow_startup.avoidable_starts import AvoidableKind, AvoidableStart
 from slowtrain.columns.arrays import median_value
 from slowtrain.columns.spans import Event
 from slowtrain.model import Evidence, Phase, Place, Signal, VerdictKind
@@ -20,7 +22,6 @@ from slowtrain.trace.signals.device import op_work
 from slowtrain.trace.signals.host import retraces, start_parts
 from slowtrain.trace.signals.host.host_work import distinct_places
 from slowtrain.trace.signals.host.source_lines import calls_of_names, function_around, loops_around, source_tree
-from slowtrain.trace.signals.host.start_parts import AvoidableKind, AvoidableStart
 from slowtrain.whatif import Remedy, Skip
 
 TextIterations = Callable[[Trace, Iterable[str]], int]
@@ -128,10 +129,10 @@ class SlowStartup(Cause[StartFinding]):
         parts = (
             xla.start if xla is not None else None,
             unrolled_start(trace, self._unrolled_iterations),
-            start_parts.repeated_model_building(trace),
+            avoidable_starts.repeated_model_building(trace),
         )
         longer = [part for part in parts if part is not None and part.ms >= steps_ms]
-        found = [part for part in (*longer, start_parts.repeated_shape_traces(trace)) if part is not None]
+        found = [part for part in (*longer, avoidable_starts.repeated_shape_traces(trace)) if part is not None]
         found = [part for part in found if part.avoidable_ms >= MIN_AVOIDABLE_MS and part.least_ms > 0]
         last_batch = _last_batch_start(trace)
         found += [last_batch] if last_batch is not None else []

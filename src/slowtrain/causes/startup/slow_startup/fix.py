@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterable, Iterator, Sequence
 
 from slowtrain.causes.startup.slow_startup import StartFinding, XlaPrice, first_training
+from slowtrain.causes.startup.slow_startup.avoidable_starts import AvoidableKind, AvoidableStart
 from slowtrain.model import Edit, Effect, Place, Prescription
 from slowtrain.number_text import format_number
 from slowtrain.script.fixes.models import keras_calls
@@ -19,7 +20,6 @@ from slowtrain.script.text import edits, syntax_tree
 from slowtrain.script.text.source_file import FUNCTION_NODES, Source
 from slowtrain.trace import Trace
 from slowtrain.trace.run_division import step_disturbances
-from slowtrain.trace.signals.host.start_parts import AvoidableKind, AvoidableStart
 
 LOOP_IN_GRAPH = "let the graph loop itself: for _ in tf.range(n)"
 COLLECTING_METHODS = frozenset({"append", "extend", "insert", "add", "update", "pop"})  # run once in a graph's loop

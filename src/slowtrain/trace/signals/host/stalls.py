@@ -16,10 +16,10 @@ from slowtrain.number_text import format_count, format_number
 from slowtrain.trace import Trace
 from slowtrain.trace.run_division import step_disturbances
 from slowtrain.trace.signals import stage_growth, step_trend
-from slowtrain.trace.signals.buffers_and_caches import find_shuffle_fill
 from slowtrain.trace.signals.host import host_work
 from slowtrain.trace.signals.host.host_work import sampled_places, starts_in_windows
 from slowtrain.trace.signals.host.source_lines import writes_checkpoint, writes_log
+from slowtrain.trace.signals.shuffle_fill import find_shuffle_fill
 
 # Times the median of the surrounding steps. Noise with a logarithmic spread of a half, wide for steps, exceeds it
 # once in 1,600 steps, and then for less than a hundredth of the run.
