@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from slowtrain.machine.host.gpu_devices import Gpus, describe_throttle_bits
+from slowtrain.machine.host.gpu_devices import Gpus
+from slowtrain.machine.tables.fact_access import describe_throttle_bits
 
 
 class FakeError(Exception):

@@ -82,13 +82,12 @@ HOST_REASONS: tuple[tuple[str, re.Pattern[str]], ...] = (
         r"(?i)^(?:cu(?:da)?|hip)?mem(?:cpy)?H(?:to|2)D|CopyCPUTensorToGPU|CPU to GPU|TransferToDevice|"
         r"H2D Dispatch|CopyRawHostToDevice")),
     ("allocation", re.compile(r"(?:cu(?:da)?|hip)(?:Mem)?(?:Malloc|Alloc|Free)\w*|BFCAllocator")),
-    ("callback", re.compile(rf"(?:^|:)(?:{SIDE_EFFECT_OPS})$|EagerLocalExecute: "
-                      rf"(?:{SIDE_EFFECT_OPS})$|"
+    ("callback", re.compile(rf"(?:^|:|EagerLocalExecute: )(?:{SIDE_EFFECT_OPS})$|"
         r"\$\w+\.py:\d+ on_(?:train_|test_|predict_)?(?:batch|epoch|begin|end)\w*|CallbackList")),
     (READING_REASON, re.compile(
-        rf"(?:^|:)(?:{INPUT_OPS})$|EagerLocalExecute: (?:{INPUT_OPS})$")),
+        rf"(?:^|:|EagerLocalExecute: )(?:{INPUT_OPS})$")),
     (PEERS_REASON, re.compile(
-        rf"(?:^|:)(?:{PEER_OPS})$|EagerLocalExecute: (?:{PEER_OPS})$")),
+        rf"(?:^|:|EagerLocalExecute: )(?:{PEER_OPS})$")),
     ("eager", re.compile(
         r"^EagerLocalExecute: (?!__inference_|__forward_|__backward_|OptionalHasValue$|OptionalGetValue$)|"
         r"TFE_Py_FastPathExecute_C")),

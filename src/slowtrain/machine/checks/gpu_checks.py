@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from slowtrain.machine.host.gpu_devices import describe_throttle_bits
 from slowtrain.machine.tables.fact_access import (
     Facts,
+    describe_throttle_bits,
     driver_gpus,
     format_bytes,
     gpu_label,

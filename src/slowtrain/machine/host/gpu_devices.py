@@ -15,6 +15,7 @@ from types import ModuleType
 from typing import Any
 
 from slowtrain.machine.host.cgroup_limits import read_number, read_text
+from slowtrain.machine.tables.fact_access import describe_throttle_bits
 
 NVIDIA_VENDOR = "0x10de"  # PCI-SIG's vendor id
 DISPLAY_CLASS = "0x03"  # PCI class: VGA, 3D and other display controllers
@@ -128,18 +129,6 @@ def _has_own_pid_namespace(root: Path) -> bool | None:
 
 MAX_GPUS = 16
 NVML_NOT_FOUND = 6  # NVML_ERROR_NOT_FOUND
-
-THROTTLE_REASONS = {
-    0x2: "a clock was set by an application",
-    0x4: "power limit",
-    0x8: "hardware slowdown",
-    0x10: "synchronised with another GPU",
-    0x20: "too hot (software)",
-    0x40: "too hot (hardware)",
-    0x80: "external power brake",
-    0x100: "display clock",
-}
-"""Bits of NVML's reasons for a clock below its maximum; 0x1 (idle) is not listed, because it is harmless."""
 
 
 class Gpus:
@@ -296,13 +285,6 @@ class Gpus:
             return call(*arguments)
         except Exception:  # noqa: BLE001  NVMLE  NVMLError, or a symbol that this driver lacks
             return None
-
-
-def describe_throttle_bits(bits: int | None) -> list[str] | None:
-    """NVML's bits in words. An empty list means that nothing reduces the clock; None means not measured."""
-    if bits is None:
-        return None
-    return [says for bit, says in THROTTLE_REASONS.items() if bits & bit]
 
 
 def _decode(value: Any) -> str | None:

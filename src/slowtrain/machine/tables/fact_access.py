@@ -11,6 +11,17 @@ from slowtrain.number_text import format_number
 
 DXG_FILE = "/dev/dxg"
 Facts = Mapping[str, Any]
+THROTTLE_REASONS = {
+    0x2: "a clock was set by an application",
+    0x4: "power limit",
+    0x8: "hardware slowdown",
+    0x10: "synchronised with another GPU",
+    0x20: "too hot (software)",
+    0x40: "too hot (hardware)",
+    0x80: "external power brake",
+    0x100: "display clock",
+}
+"""Bits of NVML's reasons for a clock below its maximum; 0x1 (idle) is not listed, because it is harmless."""
 FRAMEWORK_TITLES = {"tensorflow": "TensorFlow", "torch": "PyTorch", "jax": "JAX"}
 
 
@@ -105,3 +116,10 @@ def container_kind(facts: Facts) -> str | None:
 
 def format_bytes(count: float) -> str:
     return f"{format_number(count / (1 << 30))} GiB" if count >= 1 << 30 else f"{format_number(count / (1 << 20))} MiB"
+
+
+def describe_throttle_bits(bits: int | None) -> list[str] | None:
+    """NVML's bits in words. An empty list means that nothing reduces the clock; None means not measured."""
+    if bits is None:
+        return None
+    return [says for bit, says in THROTTLE_REASONS.items() if bits & bit]

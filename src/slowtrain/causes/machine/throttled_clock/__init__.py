@@ -10,8 +10,7 @@ import numpy as np
 
 from slowtrain.causes import Cause, fact_causes
 from slowtrain.columns.arrays import median_value
-from slowtrain.machine.host.gpu_devices import describe_throttle_bits
-from slowtrain.machine.tables.fact_access import driver_gpus, gpu_label, number_or_none
+from slowtrain.machine.tables.fact_access import describe_throttle_bits, driver_gpus, gpu_label, number_or_none
 from slowtrain.model import Category, Effect, Evidence, Prescription, Signal
 from slowtrain.trace import Trace
 from slowtrain.whatif import Drop, Remedy
