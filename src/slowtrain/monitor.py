@@ -85,7 +85,7 @@ class Run:
 
     def frame(self) -> Frame:
         """The present state, as ``slowtrain watch`` shows it."""
-        from slowtrain.watch import Watch
+        from slowtrain.watch.run_watch import Watch
 
         watch = Watch(self.folder, examine=False)
         try:

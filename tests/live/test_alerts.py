@@ -13,10 +13,10 @@ import numpy as np
 import psutil
 import pytest
 
-from slowtrain import watch
 from slowtrain.model import Diagnosis, Evidence, Saving
 from slowtrain.model.live_frame import Alert
-from slowtrain.watch import Watch, alert_rules
+from slowtrain.watch import alert_rules, run_watch
+from slowtrain.watch.run_watch import Watch
 
 from .making import MS, Making
 
@@ -199,7 +199,7 @@ def test_what_a_cause_says_takes_the_place_of_the_cheap_sign(tmp_path: Path) -> 
         "drift/growing-step", "Steps grow", Evidence("by 1 % a minute"), Saving("step", 3.0, 2.0, 1.2, 1.8), 0.3
     )
     mapped = Diagnosis("input/sequential-map", "A map", Evidence(""), Saving("step", 4.0, 2.0, 1.5, 2.5), 0.5)
-    looking.examining.report = watch.diagnosis_report([growing, mapped], 1000.0)
+    looking.examining.report = run_watch.diagnosis_report([growing, mapped], 1000.0)
     frame = looking.look()
     assert [a.id for a in frame.alerts] == ["drift/growing-step"]
     assert [f.cause for f in frame.found] == ["input/sequential-map"]
@@ -207,7 +207,7 @@ def test_what_a_cause_says_takes_the_place_of_the_cheap_sign(tmp_path: Path) -> 
 
 
 def test_the_recording_is_examined_by_a_process_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(watch, "FIRST_DIAGNOSIS_S", 0.0)
+    monkeypatch.setattr(run_watch, "FIRST_DIAGNOSIS_S", 0.0)
     made = Making(tmp_path / "run", 30.0)
     made.until_now()
     looking = Watch(made.folder)

@@ -21,7 +21,7 @@ from slowtrain.recording.reader import Recording
 from slowtrain.report import frames
 from slowtrain.report import live as live_view
 from slowtrain.trace.loading import recording_windows
-from slowtrain.watch import Watch
+from slowtrain.watch.run_watch import Watch
 
 from .making import STEP, Making
 

@@ -23,8 +23,8 @@ from slowtrain.cli._answers import supports_colour, supports_unicode
 from slowtrain.errors import InputError
 from slowtrain.model.live_frame import Alert, Frame, RunState
 from slowtrain.report import frames, live
-from slowtrain.watch import ENDED_STATES, Watch
 from slowtrain.watch.frame_outputs import AlertDelivery
+from slowtrain.watch.run_watch import ENDED_STATES, Watch
 
 ENTER_SCREEN = "\x1b[?1049h\x1b[?25l\x1b[?7l"  # alternate screen, no cursor, no line wrapping
 LEAVE_SCREEN = "\x1b[?7h\x1b[?25h\x1b[?1049l"

@@ -84,7 +84,8 @@ def main(args: argparse.Namespace) -> int:
     folder = args.run or (newest_run(args.out) if args.out else run_in_progress() or newest_run(Path(RUNS_FOLDER)))
     recording_folder.require_begun_recording(folder)  # before the slow imports
     from slowtrain.cli import _live_view
-    from slowtrain.watch import Watch, frame_outputs
+    from slowtrain.watch import frame_outputs
+    from slowtrain.watch.run_watch import Watch
 
     single = args.once or args.json
     watch = Watch(folder, window_s=args.window, examine=not (args.no_diagnosis or single))

@@ -114,7 +114,7 @@ def _parse_alert(document: Mapping[str, Any]) -> Alert:
 def write_frames() -> None:
     """Runs in the separate process."""
     from slowtrain.report import frames
-    from slowtrain.watch import ENDED_STATES, Watch
+    from slowtrain.watch.run_watch import ENDED_STATES, Watch
 
     folder, every_s, parent = Path(sys.argv[1]), float(sys.argv[2]), int(sys.argv[3])
     with contextlib.suppress(OSError):
