@@ -68,14 +68,19 @@ def main(args: argparse.Namespace) -> int:
     paths = args.paths or ["."]
     from dataclasses import replace
 
-    from slowtrain.cli._answers import write_file
-    from slowtrain.lint import file_fixes, hidden_findings, lint_paths, lint_settings
-    from slowtrain.model.inspections import FileError
+    from slowtrain.lint import lint_settings
 
     chosen = lint_settings.load_settings(
         paths, config=args.config, select=_split_names(args.select), ignore=_split_names(args.ignore)
     )
-    found = lint_paths(paths, chosen, fixes=_allowed_effects(args), processes=args.processes)
+    files, errors = lint_settings.find_files(paths, chosen)  # before the slow imports
+    from slowtrain.cli._answers import write_file
+    from slowtrain.lint import file_fixes, hidden_findings, lint_run
+    from slowtrain.model.inspections import FileError
+
+    named = frozenset(paths)
+    found = lint_run.lint_files(files, chosen, named=named, fixes=_allowed_effects(args), processes=args.processes)
+    found = replace(found, errors=(*errors, *found.errors))
     if args.recording is not None:
         found = _add_runtime(found, args.recording)
     if args.write_baseline is not None:
@@ -88,7 +93,8 @@ def main(args: argparse.Namespace) -> int:
     if failed:
         left = {e.file for e in failed}
         rewritten = tuple(r for r in found.rewritten if r.file not in left)
-        still = lint_paths(sorted(left), chosen).findings  # a file that was not written is not fixed
+        # A file that was not written is not fixed.
+        still = lint_run.lint_files(sorted(left), chosen, named=frozenset(left)).findings
         findings = (*(f for f in found.findings if f.file not in left), *still)
         found = replace(found, findings=findings, errors=(*found.errors, *failed), rewritten=rewritten)
     text = _render_findings(args, found)
