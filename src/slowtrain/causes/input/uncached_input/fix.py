@@ -19,7 +19,7 @@ def find_cures(trace: Trace, finding: RepeatedWork | UnreadCache) -> Iterable[Pr
 
 
 def _cache_cures(trace: Trace, finding: RepeatedWork) -> Iterable[Prescription]:
-    line = finding.node.function_line if finding.node else None
+    line = finding.node.function_line
     add_cache = dataset_edits.add_disk_cache if finding.on_disk else dataset_edits.add_cache
     same = True
 
