@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from msgspec import structs
 
 from slowtrain import diagnose
 from slowtrain.causes import all_causes
@@ -45,7 +46,7 @@ SHORT = """
 
 def examined(drawing: str, **facts: object) -> Checkup:
     trace = parse_drawing(drawing)
-    return of(replace(trace, facts={**trace.facts, **facts}))
+    return of(structs.replace(trace, facts={**trace.facts, **facts}))
 
 
 def of(trace: Trace) -> Checkup:
@@ -164,7 +165,7 @@ def test_places_are_shown_as_the_user_knows_them(tmp_path: Path) -> None:
     evidence = replace(first.evidence, where=(Place(str(script), 1), Place(str(script), 99), away))
     findings = replace(findings, diagnoses=(replace(first, evidence=evidence),))
     inside, beyond, outside = (
-        build_checkup(replace(trace, root=str(tmp_path)), findings, folder=FOLDER).diagnoses[0].evidence.where
+        build_checkup(structs.replace(trace, root=str(tmp_path)), findings, folder=FOLDER).diagnoses[0].evidence.where
     )
     assert inside == Place("train.py", 1, "ds = ds.map(slow)")
     assert beyond == Place("train.py", 99, "")
@@ -189,7 +190,7 @@ def test_kernels_that_took_no_time_are_drawn_too() -> None:
     trace = parse_drawing(COMPUTING)
     assert trace.kernels is not None
     bars = (Bar("device", "m/conv/Conv2D", 0.0, 0.0),)
-    shown = chart_data.typical_step_bars(replace(trace, kernels=replace(trace.kernels, bars=bars)))
+    shown = chart_data.typical_step_bars(structs.replace(trace, kernels=structs.replace(trace.kernels, bars=bars)))
     assert shown[-1] == bars[0]
 
 
@@ -322,7 +323,7 @@ def test_the_headline_names_the_part_that_the_verdict_is_of() -> None:
 def test_a_headline_says_that_nothing_is_trained_where_steps_are_elements() -> None:
     assert "trains nothing" not in examined(WAITING).headline
     trace = parse_drawing(WAITING)
-    trace = replace(trace, steps=replace(trace.steps, source=ELEMENTS_SOURCE, training=False))
+    trace = structs.replace(trace, steps=structs.replace(trace.steps, source=ELEMENTS_SOURCE, training=False))
     assert build_checkup(trace, diagnose.diagnose_trace(trace), folder=FOLDER).headline.endswith(
         "the script trains nothing: a step is one element that it reads from a data set"
     )
@@ -427,6 +428,8 @@ def test_a_card_that_vanished_during_the_run_is_told_of_once() -> None:
     at, gone = np.arange(20) * 250.0, np.where(np.arange(20) < 8, 1980.0, np.nan)
     for column, told in ((gone, True), (np.full(20, 1980.0), False)):
         samples = {"time_ms": at, "gpu_sm_mhz_0": column}
-        notes = build_checkup(replace(trace, samples=samples), diagnose.diagnose_trace(trace), folder=FOLDER).notes
+        notes = build_checkup(
+            structs.replace(trace, samples=samples), diagnose.diagnose_trace(trace), folder=FOLDER
+        ).notes
         said = [note for note in notes if "returned no figures from 1.75 s of the run on" in note]
         assert len(said) == told

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from msgspec import structs
 
 from slowtrain.columns.steps import Steps
 from slowtrain.compare import compare_runs
@@ -39,7 +40,7 @@ def test_a_real_change_is_found_in_its_category() -> None:
 
 
 def sized(found: Trace, samples: int) -> Trace:
-    return replace(found, steps=replace(found.steps, size=np.full(len(found.steps), samples)))
+    return replace(found, steps=structs.replace(found.steps, size=np.full(len(found.steps), samples)))
 
 
 def test_larger_batches_are_held_against_smaller_ones_sample_by_sample() -> None:
@@ -70,10 +71,12 @@ def test_steps_of_as_many_samples_or_of_nobody_knows_how_many_are_held_against_e
 
 def test_the_whole_runs_stand_below() -> None:
     """A cure outside the steps shows there alone."""
-    first = replace(
+    first = structs.replace(
         trace(10, 6, 1), run=Attribution(9000.0, (Part("steps", 4000.0, 0.44), Part("validation", 5000.0, 0.56)))
     )
-    second = replace(trace(10, 6, 2), run=Attribution(4010.0, (Part("steps", 4000.0, 0.99), Part("epoch", 10.0, 0.01))))
+    second = structs.replace(
+        trace(10, 6, 2), run=Attribution(4010.0, (Part("steps", 4000.0, 0.99), Part("epoch", 10.0, 0.01)))
+    )
     found = compare_runs(first, second, ("a", "b"))
     assert found.run == (("validation", 5000.0, 0.0), ("epoch", 0.0, 10.0), ("steps", 4000.0, 4000.0))
     said = proof.comparison_text(found)
@@ -96,7 +99,7 @@ def test_too_few_steps_cannot_tell() -> None:
 
 
 def test_a_run_without_steps_cannot_tell() -> None:
-    empty = replace(Trace(), steps=Steps())
+    empty = structs.replace(Trace(), steps=Steps())
     assert "cannot tell" in proof.comparison_text(compare_runs(empty, trace(5, 1, 1), ("a", "b")))
 
 
@@ -117,7 +120,7 @@ def test_figures_are_written_out_and_noise_that_is_none_is_none() -> None:
     ],
 )
 def test_runs_of_two_scripts_are_said_to_be_that(argv: tuple[list[str], list[str]], told: str) -> None:
-    sides = [replace(trace(10, 6, 1), facts={"launch": {"argv": a}}) for a in argv]
+    sides = [structs.replace(trace(10, 6, 1), facts={"launch": {"argv": a}}) for a in argv]
     shown = proof.comparison_text(compare_runs(sides[0], sides[1], ("a", "b")))
     assert ("two scripts" in shown) is bool(told)
     assert told in shown

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import copy
 import json
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given, strategies
+from msgspec.structs import replace
 
 from slowtrain import diagnose
 from slowtrain.causes import all_causes

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import PurePath
 from typing import Any
+
+from msgspec import Struct
 
 from slowtrain.causes import Cause, all_causes, class_of, general_reason, short_run_reason
 from slowtrain.errors import InputError
@@ -23,8 +25,7 @@ MIN_SPEEDUP_BY_SCOPE = {"step": 1.1, "run": 1.05}
 MIN_SAVED_RUN_SHARE = 0.02  # of the whole run: a smaller saving outside the steps is not reported either
 
 
-@dataclass(frozen=True)
-class Diagnosed:
+class Diagnosed(Struct, frozen=True):
     """A diagnosis with what decides its place among the others."""
 
     diagnosis: Diagnosis
@@ -39,8 +40,7 @@ class Diagnosed:
         return saving.speedup >= MIN_SPEEDUP_BY_SCOPE[saving.scope]
 
 
-@dataclass(frozen=True)
-class Findings:
+class Findings(Struct, frozen=True):
     """``together``: what the cures of all diagnoses would save at once; None without diagnoses."""
 
     diagnoses: tuple[Diagnosis, ...] = ()

@@ -9,9 +9,9 @@ input, no step gets shorter than its processor time divided by the number of cor
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 
 import numpy as np
+from msgspec import Struct, field
 
 from slowtrain.columns.arrays import Floats
 from slowtrain.columns.input_pipeline import Pipeline, largest_parallelism
@@ -47,8 +47,7 @@ MIN_QUIET_SHARE = 0.4  # a 10th percentile far below the mean shows that steps d
 MAX_SAVED_SHARE = 0.996  # of a step or a run: the most that a replay removes
 
 
-@dataclass(frozen=True)
-class Drop:
+class Drop(Struct, frozen=True):
     """Removes these milliseconds from a mean step. ``cpu``: the share of them that is processor time."""
 
     ms: Mapping[Category, float]
@@ -56,8 +55,7 @@ class Drop:
     spread: tuple[float, float] = DEFAULT_SPREAD
 
 
-@dataclass(frozen=True)
-class Supply:
+class Supply(Struct, frozen=True):
     """Makes input in ``factor`` of its present time per batch and, if ``overlapped``, while the step computes.
 
     ``pipeline``: the changed input pipeline; its stages then replace ``factor``. ``work``: the share of their present
@@ -79,16 +77,14 @@ class Supply:
     spread: tuple[float, float] = DEFAULT_SPREAD
 
 
-@dataclass(frozen=True)
-class Skip:
+class Skip(Struct, frozen=True):
     """Removes these milliseconds from the whole run, outside the steps or by fewer steps."""
 
     ms: float
     spread: tuple[float, float] = DEFAULT_SPREAD
 
 
-@dataclass(frozen=True)
-class Stretch:
+class Stretch(Struct, frozen=True):
     """The same samples in fewer, longer steps: ``steps`` of the present number, each ``step_ms`` long."""
 
     steps: float
@@ -99,16 +95,14 @@ class Stretch:
 Remedy = Drop | Supply | Skip | Stretch
 
 
-@dataclass(frozen=True)
-class Replay:
+class Replay(Struct, frozen=True):
     """A run with remedies applied: mean steady step (per samples of a present step), and the whole run."""
 
     step_ms: float
     run_ms: float
 
 
-@dataclass(frozen=True)
-class Present:
+class Present(Struct, frozen=True):
     """The start of a replay, in ms per step.
 
     A batch takes ``exposed_ms`` in the step's own thread, after ``ahead_ms`` of the slowest stage that works ahead.

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from slowtrain.causes.compute.compute_bound import ComputeBound
 from slowtrain.causes.compute.dense_embedding_update import DenseEmbeddingUpdate

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import itertools
 import textwrap
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from slowtrain.causes import all_causes
 from slowtrain.model import Prescription

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from slowtrain.causes.compute.host_placed_ops import HostPlacedOps
 from slowtrain.diagnose import diagnose_trace

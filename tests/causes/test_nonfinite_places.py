@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import textwrap
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from slowtrain.causes.numerics.nonfinite_loss import NonfiniteLoss
 from slowtrain.diagnose import diagnose_trace

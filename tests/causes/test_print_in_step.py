@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from slowtrain.causes import cause_by_id
 from slowtrain.diagnose import diagnose_trace

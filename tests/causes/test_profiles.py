@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from slowtrain.causes import Cause, all_causes
 from slowtrain.columns.device import Device, DirectionCopies

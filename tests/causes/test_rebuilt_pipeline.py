@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from slowtrain.causes.input.rebuilt_pipeline import RebuiltPipeline, RebuiltPipelineFinding
 from slowtrain.checkup import headline, verdicts

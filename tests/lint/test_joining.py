@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 from slowtrain.columns.spans import Event
 from slowtrain.lint import recording_match
@@ -170,7 +171,7 @@ def test_a_function_that_nobody_mentions_was_not_reached(trace: Trace) -> None:
 def test_a_module_of_the_project_that_was_imported_was_reached(trace: Trace) -> None:
     helper = Path(trace.root, "never.py")
     digest = hashlib.sha256(helper.read_bytes()).hexdigest()[:32]
-    loaded = replace(trace, facts={**trace.facts, "modules": {str(helper): digest}})
+    loaded = structs.replace(trace, facts={**trace.facts, "modules": {str(helper): digest}})
     answer = replace(checkup(healthy=(MAP,)), verdict=VerdictKind.COMPUTE)
     assert runtimes(recording_match.add_runtime_costs([finding("never.py", 4)], answer, loaded)) == [
         RuntimeState("harmless")
@@ -184,7 +185,7 @@ def test_a_module_of_the_project_that_was_imported_was_reached(trace: Trace) -> 
 def test_a_function_in_which_nothing_was_measured_may_not_have_run(trace: Trace) -> None:
     mentioned = SCRIPT + "other\n"
     Path("train.py").write_text(mentioned)
-    trace = replace(trace, facts={"sources": {"train.py": mentioned}})
+    trace = structs.replace(trace, facts={"sources": {"train.py": mentioned}})
     assert runtimes(recording_match.add_runtime_costs([finding("train.py", 8)], checkup(healthy=(MAP,)), trace)) == [
         None
     ]

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from slowtrain.model import Place
 from slowtrain.trace.signals.host.source_lines import changes_variables

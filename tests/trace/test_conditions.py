@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from slowtrain.causes.drift.growing_step import GrowingStep
 from slowtrain.model import Category, Evidence

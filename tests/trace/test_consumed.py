@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from slowtrain.columns.steps import Steps
 from slowtrain.trace.loading import recorded_pipelines

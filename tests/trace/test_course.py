@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from slowtrain.causes.drift.growing_step import GrowingStep
 from slowtrain.columns.input_pipeline import Pipeline, WrittenDataset

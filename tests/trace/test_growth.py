@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from slowtrain.columns.arrays import Floats
 from slowtrain.columns.spans import Event, Name, Spans

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from slowtrain.columns.device import Kernels
 from slowtrain.profile.profile_steps import StepTimes

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from slowtrain.causes.memory.host_leak import HostLeak
 from slowtrain.model import Evidence, Place

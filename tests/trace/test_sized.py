@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from slowtrain.columns.input_pipeline import Pipeline, WrittenDataset
 from slowtrain.trace.loading import recording_trace

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from msgspec import structs
 
 from slowtrain.columns.steps import Steps
 from slowtrain.diagnose import Findings
@@ -54,7 +55,7 @@ class World:
         monkeypatch.setattr(probe_process, "run_probe", self.run)
         monkeypatch.setattr(
             "slowtrain.verify.fix.fix_loop.recording_trace.load_recording",
-            lambda folder: replace(Trace(), root=str(tmp_path), facts={"at": folder}),
+            lambda folder: structs.replace(Trace(), root=str(tmp_path), facts={"at": folder}),
         )
         monkeypatch.setattr("slowtrain.verify.fix.fix_loop.diagnose.diagnose_trace", self.examine)
         monkeypatch.setattr(
@@ -262,12 +263,12 @@ def test_a_cache_is_not_measured_where_no_probe_comes_to_the_second_pass(
     kept = replace(FIRST, prescriptions=(replace(FIRST.prescriptions[0], later=True),))
     world = World(monkeypatch, tmp_path, lambda text: 1.0 if "slow = 1" in text else 4.0, kept)
     world.stopped = True
-    steps = replace(
+    steps = structs.replace(
         Trace().steps, start_ms=np.arange(9.0), end_ms=np.arange(9.0) + 1, block=np.zeros(9, dtype=np.int64)
     )
     monkeypatch.setattr(
         "slowtrain.verify.fix.fix_loop.recording_trace.load_recording",
-        lambda folder: replace(Trace(), root=str(tmp_path), facts={"at": folder}, steps=steps),
+        lambda folder: structs.replace(Trace(), root=str(tmp_path), facts={"at": folder}, steps=steps),
     )
     ((_, cured, why),) = outcome(world.fix())
     assert (cured, why) == (False, fix_loop.NEEDS_SECOND_RUN)
@@ -415,7 +416,7 @@ def test_a_script_that_trains_for_a_moment_is_told_what_was_not_checked(
     world = World(monkeypatch, tmp_path, lambda _: 1.0)
     world.stopped = stopped
     ms, none = np.arange(8.0), np.zeros(8, dtype=np.int64)
-    trace = replace(Trace(), root=str(tmp_path), steps=Steps("fit", ms, ms + 1, none > 0, none > 0, none, none))
+    trace = structs.replace(Trace(), root=str(tmp_path), steps=Steps("fit", ms, ms + 1, none > 0, none > 0, none, none))
     monkeypatch.setattr("slowtrain.verify.fix.fix_loop.recording_trace.load_recording", lambda _: trace)
     unchecked = (Unchecked("host/eager-step", ("kernels",)), Unchecked("compute/faster-on-cpu", ("crossover",)))
     monkeypatch.setattr(

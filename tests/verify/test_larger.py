@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from msgspec import structs
 
 from slowtrain.causes.compute.small_batch import SmallBatch
 from slowtrain.diagnose import Findings, diagnose_trace
@@ -117,11 +118,11 @@ def test_it_fits_the_memory_and_the_data(samples: int, limit: int | None, expect
 
 
 def test_data_of_unknown_length_is_as_long_as_an_epoch_was() -> None:
-    of = replace(parse_drawing(SMALL + "@repeat 300"), events=())
+    of = structs.replace(parse_drawing(SMALL + "@repeat 300"), events=())
     block = np.arange(len(of.steps)) // 200  # steps, of two samples
     known = asdict(timed(most=2048))
-    assert goal(known, replace(of, steps=replace(of.steps, block=block))) == 32
-    assert goal(known, replace(of, steps=replace(of.steps, block=0 * block))) == 256  # it may go on
+    assert goal(known, replace(of, steps=structs.replace(of.steps, block=block))) == 32
+    assert goal(known, replace(of, steps=structs.replace(of.steps, block=0 * block))) == 256  # it may go on
 
 
 def test_the_forecast_of_a_device_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -143,7 +144,7 @@ def test_where_the_scripts_own_is_the_largest_that_fits_none_is_larger(
     assert sizes.known is not None
     assert goal(sizes.known, trace()) is None
     assert sizes.note.endswith("a batch of 2 was timed (batch 4 would not fit); the memory forecast for a T4 allows 3")
-    of = replace(trace(), signals=frozenset())
+    of = structs.replace(trace(), signals=frozenset())
     assert (
         batch_curve.with_batch_fact(of, sizes.known).signals == frozenset()
     )  # whether its own is too large nobody has measured
@@ -192,7 +193,7 @@ def test_no_probe_is_begun_that_would_not_come_as_far(
 
 
 def test_a_trace_that_was_told_has_the_signal() -> None:
-    of = replace(trace(), signals=frozenset({Signal.STEPS}))
+    of = structs.replace(trace(), signals=frozenset({Signal.STEPS}))
     assert batch_curve.with_batch_fact(of, asdict(timed(most=64))).signals == {Signal.STEPS, Signal.BATCHES}
     assert batch_curve.with_batch_fact(of, {"points": []}).signals == {Signal.STEPS}
 
@@ -215,7 +216,7 @@ class World:
         monkeypatch.setattr(fix_loop, "measure_sizes", self.measured)
         monkeypatch.setattr(
             "slowtrain.verify.fix.fix_loop.recording_trace.load_recording",
-            lambda at: replace(Trace(), root=str(folder), facts={"at": at}),
+            lambda at: structs.replace(Trace(), root=str(folder), facts={"at": at}),
         )
         monkeypatch.setattr("slowtrain.verify.fix.fix_loop.diagnose.diagnose_trace", self.examine)
         monkeypatch.setattr(fix_loop, "build_checkup", lambda _trace, findings, **_named: findings)

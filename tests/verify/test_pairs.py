@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from msgspec import structs
 
 from slowtrain.columns.steps import Steps
 from slowtrain.model import Effect
@@ -70,7 +71,7 @@ def steps(ms: list[float], windowed: int = 0) -> Trace:
     number = np.arange(len(ms))
     window = number >= len(ms) - windowed
     none = np.zeros(len(ms), dtype=np.int64)
-    return replace(Trace(), steps=Steps("step", end - ms, end, (number >= 2) & ~window, window, none, none))
+    return structs.replace(Trace(), steps=Steps("step", end - ms, end, (number >= 2) & ~window, window, none, none))
 
 
 def test_steps_that_are_long_now_and_then_want_a_longer_probe() -> None:

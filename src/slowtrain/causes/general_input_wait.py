@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from slowtrain.causes.idle_input_wait import mean_sample
 from slowtrain.columns.input_pipeline import Node, Pipeline
@@ -31,8 +33,7 @@ MIN_IDLE_CORES = 0.5  # for another thread or process
 BASES = frozenset({"PyDataset", "Sequence"})  # of Keras: batches are made in their __getitem__
 
 
-@dataclass(frozen=True)
-class GeneralReason:
+class GeneralReason(Struct, frozen=True):
     """Why a part of the step is long, as far as it is known. ``cause``: the id under which it is reported.
 
     ``gone_ms``: what a cure is expected to save, by part. ``computes``: the part is processor time of this process.

@@ -7,7 +7,9 @@ the whole part.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from slowtrain.causes import cause_by_id, general_input_wait
 from slowtrain.causes.general_input_wait import GeneralReason
@@ -37,8 +39,7 @@ MIN_CROWDING_CORES = 0.2  # used by other processes: fewer do not delay a step
 COMPUTING = frozenset({"device", "collective", "collective-wait"})  # devices compute, or wait for each other
 
 
-@dataclass(frozen=True)
-class GeneralFinding:
+class GeneralFinding(Struct, frozen=True):
     """Time that no specific cause explains, of a step or of the run. ``cause``: the id under which it is reported."""
 
     cause: str

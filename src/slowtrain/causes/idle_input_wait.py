@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
+from msgspec import Struct
 
 from slowtrain.columns.input_pipeline import Node
 from slowtrain.model import Category, Place, Signal
@@ -30,8 +29,7 @@ MAX_MACHINE_BUSY_SHARE = 0.9  # of all cores of the machine
 READ_COLUMNS = ("read_call_bytes", "read_bytes")  # all files that are read; mapped files that a disk reads
 
 
-@dataclass(frozen=True)
-class IdleInputWait:
+class IdleInputWait(Struct, frozen=True):
     """``ms`` per step without computing, of the ``made_ms`` that a batch takes. ``left``: the share that computes.
 
     ``reads``: the part that waits is nodes that read files, or ops in them.

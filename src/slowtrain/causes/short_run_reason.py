@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from slowtrain.causes.general_reason import GeneralFinding
 from slowtrain.model import Effect, Evidence, Part, Phase, Place, Prescription
@@ -29,8 +30,7 @@ PHASE_WORDS: Mapping[str, str] = {
 }
 
 
-@dataclass(frozen=True)
-class LongPhase:
+class LongPhase(Struct, frozen=True):
     """A phase outside the steps, the cause under which it is reported, and what to do."""
 
     cause: str

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from slowtrain.causes import class_of
 from slowtrain.causes.fact_causes import check_facts, machine_facts

@@ -7,7 +7,7 @@ decides it is here too: whether a call can be looked into, what a cure gains, an
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from slowtrain.causes import class_of
 from slowtrain.columns.spans import Event
@@ -26,8 +26,7 @@ MIN_LONG_STEP_MS = 500.0  # few such steps fit completely into a window
 MIN_OPAQUE_SHARE = 0.2  # of a step that could not be divided further: a smaller part hides no cause
 
 
-@dataclass(frozen=True)
-class Opacity:
+class Opacity(Struct, frozen=True):
     """``why`` continues a sentence after "cannot be attributed". ``advice`` is the next step."""
 
     why: str

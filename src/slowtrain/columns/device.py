@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct, field
 
 from slowtrain.model import Bar, IdleGap, Place
 
 
-@dataclass(frozen=True)
-class PageableCopies:
+class PageableCopies(Struct, frozen=True):
     """Copies from or to pageable host memory, which the driver first copies into pinned memory."""
 
     bytes: float
@@ -18,8 +18,7 @@ class PageableCopies:
     exposed_ms: float
 
 
-@dataclass(frozen=True)
-class DirectionCopies:
+class DirectionCopies(Struct, frozen=True):
     """Copies of one direction per step: count, bytes, time, and the part of the time that no kernel hides."""
 
     count: float
@@ -29,8 +28,7 @@ class DirectionCopies:
     pageable: PageableCopies | None = None  # set if the profile gives the kind of memory of every copy
 
 
-@dataclass(frozen=True)
-class WindowSteps:
+class WindowSteps(Struct, frozen=True):
     """Steps of a recording's profiler window: mean length, and idle time by reason in ms per step.
 
     The profiler makes the host's part of these steps longer than in other steps.
@@ -41,8 +39,7 @@ class WindowSteps:
     idle: Mapping[str, float] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
-class Device:
+class Device(Struct, frozen=True):
     """What an accelerator did in the steps of a profile, in ms per step.
 
     ``kernel_ms`` is summed over streams, ``busy_ms`` is their union. ``by_kernel`` and ``by_op`` give ``(ms,
@@ -91,8 +88,7 @@ class Device:
         return self.idle.get(reason, 0.0), self.step_ms
 
 
-@dataclass(frozen=True)
-class Line:
+class Line(Struct, frozen=True):
     """The self time of a user's line, measured by tracing lines. Ms and visits are per step or call."""
 
     place: Place
@@ -101,8 +97,7 @@ class Line:
     share: float
 
 
-@dataclass(frozen=True)
-class Kernels:
+class Kernels(Struct, frozen=True):
     """Op executions inside the deep windows, per step.
 
     ``ms`` is op time summed over threads, ``busy_ms`` is their union. ``by_type`` and ``by_name`` give ``(ms,
@@ -128,8 +123,7 @@ class Kernels:
     input_calls: float | None = None  # function calls per step in these threads; None: unknown
 
 
-@dataclass(frozen=True)
-class Producer:
+class Producer(Struct, frozen=True):
     """A Python function that makes input: its place, its cost per step, its costliest lines."""
 
     kind: str

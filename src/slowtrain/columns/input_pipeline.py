@@ -8,9 +8,11 @@ adds prefetches). Therefore running nodes are matched to written ones in order, 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from math import prod
 from typing import Any
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from slowtrain.columns.arrays import Floats
 from slowtrain.model import Place
@@ -23,8 +25,7 @@ PYTHON_OPS = frozenset({"PyFunc", "EagerPyFunc", "PyFuncStateless"})
 RANDOM_OP_PREFIXES = ("Random", "StatelessRandom", "Multinomial", "SampleDistorted")
 
 
-@dataclass(frozen=True)
-class WrittenDataset:
+class WrittenDataset(Struct, frozen=True):
     """A data set as the user wrote it; ``op`` is the Python class, for example ``MapDataset``."""
 
     op: str
@@ -65,8 +66,7 @@ class WrittenDataset:
         return total
 
 
-@dataclass(frozen=True)
-class Node:
+class Node(Struct, frozen=True):
     """A node of the running pipeline. ``ms`` and ``elements`` are per batch that the pipeline delivers."""
 
     id: int
@@ -106,8 +106,7 @@ class Node:
         return 1e3 * self.ms / self.elements if self.elements else 0.0
 
 
-@dataclass(frozen=True)
-class Stage:
+class Stage(Struct, frozen=True):
     """Nodes that share one thread or one pool: from an asynchronous node down to the next one."""
 
     nodes: tuple[Node, ...]
@@ -124,8 +123,7 @@ class Stage:
         return self.ms / max(self.parallelism, 1.0)
 
 
-@dataclass(frozen=True)
-class CounterHistory:
+class CounterHistory(Struct, frozen=True, eq=False):
     """Totals of each node between consecutive readings of its counters, in order of time.
 
     ``ms`` and ``elements`` have one row for each node and one column for each stretch between two readings; NaN if
@@ -141,8 +139,7 @@ class CounterHistory:
     a_step: int = 1
 
 
-@dataclass(frozen=True)
-class Pipeline:
+class Pipeline(Struct, frozen=True):
     """One data set with its measurements. ``batches`` is the number of batches that it delivered.
 
     ``gap_ms`` is the mean time from the delivery of a batch to the consumer's next request, None if it was not
@@ -160,7 +157,7 @@ class Pipeline:
     far_gap_ms: float | None = None  # added by gaps far longer than the rest, which gap_ms excludes; None: unknown
     quiet_ms: float | None = None  # tenth percentile of the gaps: an undisturbed step
     # None: the counters were read only once.
-    course: CounterHistory | None = field(default=None, repr=False, compare=False)
+    course: CounterHistory | None = None
 
     @property
     def output(self) -> Node | None:

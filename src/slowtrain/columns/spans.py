@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from msgspec import Struct, field
 
 from slowtrain.columns import intervals
 from slowtrain.columns.arrays import NO_FLOATS, NO_INTS, Bools, Floats, Ints
 from slowtrain.model import Place
 
 
-@dataclass(frozen=True)
-class Name:
+class Name(Struct, frozen=True):
     """The name of a span; ``detail`` holds its source place and what else the recorder knew."""
 
     lane: str
@@ -32,8 +31,7 @@ def place_of(site: Sequence[Any] | None) -> Place | None:
     return Place(str(site[0]), int(site[1])) if site and site[1] is not None else None
 
 
-@dataclass(frozen=True)
-class Spans:
+class Spans(Struct, frozen=True):
     """Spans of one lane in order of start. ``name`` indexes ``Trace.names``; ``value`` depends on the lane."""
 
     start_ms: Floats = field(default_factory=lambda: NO_FLOATS)
@@ -80,8 +78,7 @@ def times_of(events: Iterable[Event]) -> intervals.Intervals:
     return intervals.union(rows[:, 0], rows[:, 1])
 
 
-@dataclass(frozen=True)
-class Event:
+class Event(Struct, frozen=True):
     """A rare event with its details."""
 
     lane: str

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
 import numpy as np
+from msgspec import Struct, field
 
 from slowtrain.columns.arrays import BUCKETS_PER_DOUBLING, NO_FLOATS, NO_INTS, Bools, Floats, Ints, quantile
 from slowtrain.model import Place
@@ -13,8 +12,7 @@ from slowtrain.model import Place
 MIN_TELLING_STEPS, MIN_TELLING_STEPS_MS = 8, 500.0
 
 
-@dataclass(frozen=True)
-class ThinnedStretch:
+class ThinnedStretch(Struct, frozen=True):
     """Summary of consecutive steps: number of the first one, and a histogram of their durations."""
 
     number: int
@@ -30,8 +28,7 @@ class ThinnedStretch:
         return self.total_ms / self.count if self.count else 0.0
 
 
-@dataclass(frozen=True)
-class RunTotals:
+class RunTotals(Struct, frozen=True):
     """All steady steps of a thinned run: count, total time and duration histogram (``bucket_ms`` ascending).
 
     ``weight`` is the share of each kept step in the means of the run: the weighted sum of their times is exactly
@@ -57,8 +54,7 @@ class RunTotals:
         return float(self.bucket_ms[at] * 2.0 ** ((min(into, 1.0) - 0.5) / BUCKETS_PER_DOUBLING))
 
 
-@dataclass(frozen=True)
-class Steps:
+class Steps(Struct, frozen=True):
     """All steps of the run in order.
 
     ``source`` says what a step is here (``fit``, ``train_on_batch``, ``function train_step``, …). ``steady`` marks

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 import numpy as np
+from msgspec import Struct, field
 
 from slowtrain.columns import intervals
 from slowtrain.columns.arrays import NO_FLOATS, NO_INTS, Bools, Floats, Ints, distinct_with_codes
@@ -32,8 +32,7 @@ _MAX_SHAPES, _MAX_DIMS = 16, 8
 ProgramOps: TypeAlias = Mapping[int, Mapping[str, hlo_programs.ProgramOp]]
 
 
-@dataclass(frozen=True)
-class Activities:
+class Activities(Struct, frozen=True):
     """Device work in order of its start. ``name`` and ``op`` index ``texts`` (-1: none).
 
     ``bytes`` and ``memory`` are set for copies only; ``memory`` is the kind of the host memory: pageable, pinned or
@@ -247,8 +246,7 @@ def join_activities(parts: list[Activities]) -> Activities:
     return found.where(np.argsort(found.start_ms, kind="stable"))
 
 
-@dataclass(frozen=True)
-class Operand:
+class Operand(Struct, frozen=True):
     """One input of an op; an unknown dimension is 0."""
 
     dtype: str

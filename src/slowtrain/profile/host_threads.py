@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from slowtrain.columns import intervals
 from slowtrain.columns.arrays import NO_INTS, Bools, Codes, Floats, Ints
@@ -32,8 +33,7 @@ _CALL_PREFIXES = (
 _EAGER_PREFIXES = (*framework_names.EAGER_CALLS, framework_names.EAGER_FAST_PATH)
 
 
-@dataclass(frozen=True)
-class HostThread:
+class HostThread(Struct, frozen=True):
     """Spans of one host thread in order of their start. ``reason`` and ``name`` index ``REASONS`` and ``texts``."""
 
     label: str
@@ -225,8 +225,7 @@ def _filled_stat(events: xplane.Events, stat: str, missing: int) -> Ints | None:
     return found.per_event(missing).astype(np.int64) if found is not None and len(found.rows) else None
 
 
-@dataclass(frozen=True)
-class FunctionCalls:
+class FunctionCalls(Struct, frozen=True):
     """Calls in order of their start. ``name`` indexes the thread's texts; ``nth`` counts traces including this one."""
 
     start_ms: Floats

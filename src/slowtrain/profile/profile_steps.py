@@ -16,10 +16,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from slowtrain.columns import intervals
 from slowtrain.columns.arrays import Bools, Floats, Ints, median_value
@@ -46,8 +47,7 @@ MIN_LAST_KERNEL_SHARE = 0.9  # of the usual number of kernels; a last step with 
 MIN_LAST_STEP_SHARE = 0.7  # of the usual time; a shorter last step lacks the wait before the next one
 
 
-@dataclass(frozen=True)
-class StepTimes:
+class StepTimes(Struct, frozen=True):
     """Steps in ms, and how they were found; an empty ``source`` means that there are no known steps.
 
     ``called``: start and end of the same steps on the host, if it was ahead of the device. ``by_device``: the

@@ -11,11 +11,12 @@ line: their times, and the bytes per event there.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from slowtrain.columns import intervals
 from slowtrain.columns.arrays import NO_INTS, Floats, Ints
@@ -44,8 +45,7 @@ MAX_SHORT_LINE_BYTES = 1 << 18  # lines up to this size are not sampled
 MAX_SAMPLED_PLACES = 256  # sampled in all lines together
 
 
-@dataclass(frozen=True)
-class Horizon:
+class Horizon(Struct, frozen=True):
     """Events from ``ps`` on are left out; the profile has about ``events`` and lasts about until ``end_ps``."""
 
     ps: int
@@ -95,8 +95,7 @@ def _events_over_time(line: xplane.Line, places: int) -> tuple[Floats, Floats] |
     return np.append(times, times[-1] + pace * (until[-1] - at[-1])), events
 
 
-@dataclass(frozen=True)
-class ProfiledDevice:
+class ProfiledDevice(Struct, frozen=True):
     """One accelerator of one host, or the host's own processors if ops ran on them (``kind`` CPU)."""
 
     name: str
@@ -109,8 +108,7 @@ class ProfiledDevice:
     places: Mapping[str, tuple[Place, ...]] = field(default_factory=dict)  # the user's lines by op
 
 
-@dataclass(frozen=True)
-class Timeline:
+class Timeline(Struct, frozen=True, dict=True):
     """A profile of one or several hosts. ``notes`` say what of it was not read."""
 
     devices: tuple[ProfiledDevice, ...]

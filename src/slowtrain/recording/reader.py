@@ -15,11 +15,12 @@ import time
 import zlib
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from msgspec import Struct, field
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from slowtrain.columns.arrays import NO_INTS, Ints, median_value
@@ -62,8 +63,7 @@ LOST_LINES_KEY = "lines_lost"  # forward ops with unknown line, and the repeated
 TABLES_WITH_LINES = {"one_hot": 1, "over": 1, "loops": 1}
 
 
-@dataclass(frozen=True)
-class Recording:
+class Recording(Struct, frozen=True):
     """The content of a recording, on one clock: ms from the start of the run.
 
     ``holes``: stretches of which only a summary is left, in order. ``pieces`` is a column for each lane with the

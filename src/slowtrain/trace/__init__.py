@@ -7,9 +7,10 @@ measured is absent, never zero.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Concatenate, ParamSpec, TypeVar, cast
+
+from msgspec import Struct, field
 
 from slowtrain.columns.arrays import Floats, median_value
 from slowtrain.columns.device import Device, Kernels, Line, Producer
@@ -24,8 +25,7 @@ Asked = ParamSpec("Asked")
 MIN_UNTOLD_SHARE = 0.6  # of a step
 
 
-@dataclass(frozen=True)
-class Trace:
+class Trace(Struct, frozen=True, dict=True):
     """One run. ``categories`` maps each category to its ms in every step (a column as long as ``steps``)."""
 
     signals: frozenset[Signal] = frozenset()
@@ -45,7 +45,6 @@ class Trace:
     root: str = ""
     device: Device | None = None
     main: int = 1  # the number of the thread that trains
-    _cache: dict[object, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def compute_once(
         self, make: Callable[Concatenate[Trace, Asked], Made], *asked: Asked.args, **named: Asked.kwargs
@@ -55,9 +54,13 @@ class Trace:
         Several causes need the same result for millions of steps.
         """
         key = (make, asked, tuple(named.items()))
-        if key not in self._cache:
-            self._cache[key] = make(self, *asked, **named)
-        return cast("Made", self._cache[key])
+        if key not in self._results:
+            self._results[key] = make(self, *asked, **named)
+        return cast("Made", self._results[key])
+
+    @cached_property
+    def _results(self) -> dict[object, Any]:
+        return {}
 
     @property
     def step_ms(self) -> float:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import psutil
+from msgspec.structs import replace
 
 from slowtrain.columns.arrays import median_value, quantile
 from slowtrain.columns.steps import Steps

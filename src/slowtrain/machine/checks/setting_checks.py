@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from slowtrain.machine.tables.fact_access import Facts, driver_gpus, nested_fact
 from slowtrain.model import Signal
@@ -36,8 +37,7 @@ def _contains_any(*words: str) -> Callable[[str], bool]:
     return lambda value: any(word in value for word in words)
 
 
-@dataclass(frozen=True)
-class SlowingSetting:
+class SlowingSetting(Struct, frozen=True):
     """A variable, the values that slow training, and their effect.
 
     ``chosen``: often intended, so noted and not wrong.

@@ -7,11 +7,12 @@ Events in another order go through ``wire_format.field_rounds``, field by field.
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from slowtrain.columns.arrays import Bools, Ints
@@ -103,8 +104,7 @@ def _usual_columns(stretch: MessageRun) -> tuple[list[Ints], Ints, Bools]:
     return columns, at, usual
 
 
-@dataclass(frozen=True)
-class Stat:
+class Stat(Struct, frozen=True):
     """One named statistic of a line's events, with a row for each event that has it, in order.
 
     A row is a number (``codes`` is -1) or a text (``texts[code]``). Integers are 64-bit patterns: an unsigned value

@@ -11,9 +11,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from itertools import islice
 from math import prod
+
+from msgspec import Struct
 
 from slowtrain.errors import InputError
 from slowtrain.model import Place
@@ -67,8 +68,7 @@ _CONTROL_OPCODES = frozenset(
 )  # computations whose instructions are kernels
 
 
-@dataclass(frozen=True)
-class Shape:
+class Shape(Struct, frozen=True):
     dtype: str
     dims: tuple[int, ...]
 
@@ -76,8 +76,7 @@ class Shape:
         return f"{self.dtype}[{','.join(map(str, self.dims))}]"
 
 
-@dataclass(frozen=True)
-class Instruction:
+class Instruction(Struct, frozen=True):
     """An instruction of a program. ``frame`` leads to its line, ``called`` to the computations it consists of."""
 
     name: str
@@ -92,8 +91,7 @@ class Instruction:
     rounded: bool  # operands may be rounded to the device's fastest format
 
 
-@dataclass(frozen=True)
-class ProgramOp:
+class ProgramOp(Struct, frozen=True):
     """What a kernel computes, as text in TensorFlow's format, and the user's line."""
 
     text: str

@@ -14,9 +14,9 @@ from __future__ import annotations
 
 import mmap
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 
 import numpy as np
+from msgspec import Struct, field
 
 from slowtrain.columns.arrays import Bools
 from slowtrain.profile import framework_names
@@ -35,8 +35,7 @@ from slowtrain.profile.format.wire_format import (
 _CHILD_TAG, _CHILDREN_TAG = field_tag(6, VARINT), field_tag(6)  # of an event's metadata: one id, or several packed
 
 
-@dataclass
-class KeptCount:
+class KeptCount(Struct):
     """How many of how many were kept."""
 
     kept: int = 0
@@ -50,8 +49,7 @@ class KeptCount:
         return f"{self.kept:,} of {self.of:,}"
 
 
-@dataclass
-class ProfileCut:
+class ProfileCut(Struct):
     """A smaller profile, and what it kept of the larger one."""
 
     data: bytes = b""
@@ -67,8 +65,7 @@ class ProfileCut:
         self.starts_ps = min(known[0], first_ps), max(known[1], last_ps)
 
 
-@dataclass
-class _UsedIds:
+class _UsedIds(Struct):
     """The ids that the kept messages of a plane refer to."""
 
     events: set[int] = field(default_factory=set)

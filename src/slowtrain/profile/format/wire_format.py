@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import mmap
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TypeAlias
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from slowtrain.columns.arrays import Ints
@@ -238,8 +238,7 @@ class ByteWindow:
         return candidates[found], int(after[found[-1]]) if len(found) else 0
 
 
-@dataclass(frozen=True)
-class MessageRun:
+class MessageRun(Struct, frozen=True):
     """Consecutive messages that are fields with the same tag."""
 
     window: ByteWindow  # holds them
@@ -280,8 +279,7 @@ def message_run_of(window: ByteWindow, edges: Ints, pos: int) -> MessageRun:
     return MessageRun(window, edges[:-1] + 1 + lengths, edges[1:], edges + pos)
 
 
-@dataclass(frozen=True)
-class FieldRound:
+class FieldRound(Struct, frozen=True):
     """The k-th field of every message that has at least k fields."""
 
     rows: Ints  # which message

@@ -13,11 +13,11 @@ from __future__ import annotations
 import mmap
 import struct
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeAlias
 
 import numpy as np
+from msgspec import Struct, field
 
 from slowtrain.columns.arrays import Bools, Codes, Ints, distinct_with_codes
 from slowtrain.errors import InputError
@@ -54,8 +54,7 @@ MAX_TABLE_ID = 1 << 22  # of a table of names by metadata id
 SAMPLE_BYTES = 1 << 14
 
 
-@dataclass(frozen=True)
-class Events:
+class Events(Struct, frozen=True):
     """The events of one line, in the file's order."""
 
     metadata_id: Ints  # into Plane.event_names
@@ -80,16 +79,15 @@ class Events:
 _LINE_ID, _LINE_NAME, _LINE_TIMESTAMP = field_tag(1, VARINT), field_tag(2), field_tag(3, VARINT)
 
 
-@dataclass(frozen=True)
-class Line:
+class Line(Struct, frozen=True, eq=False):
     """One thread of the host or one stream of a device."""
 
     id: int
     name: str
     timestamp_ns: int  # its events' offsets count from here
-    _file: ProtoFile = field(repr=False, compare=False)
-    _span: tuple[int, int] = field(repr=False, compare=False)  # bytes from its first event to its end
-    _stat_names: StatNames = field(repr=False, compare=False)
+    _file: ProtoFile
+    _span: tuple[int, int]  # bytes from its first event to its end
+    _stat_names: StatNames
 
     def events(self, stats: Collection[str] = (), names: Bools | None = None, before_ps: int | None = None) -> Events:
         """Decode the events, with the named statistics.
@@ -173,8 +171,7 @@ class Line:
                 raise file.input_error(f"the fields of line {self.name!r} are out of order")
 
 
-@dataclass(frozen=True)
-class Plane:
+class Plane(Struct, frozen=True, eq=False):
     """One device, one host, or one table of facts."""
 
     id: int
@@ -183,8 +180,8 @@ class Plane:
     event_names: Mapping[int, str]
     stat_names: Mapping[int, str]
     stats: Mapping[str, Value]
-    _file: ProtoFile = field(repr=False, compare=False)
-    _metadata_spans: Mapping[int, tuple[int, int]] = field(repr=False, compare=False)
+    _file: ProtoFile
+    _metadata_spans: Mapping[int, tuple[int, int]]
 
     def event_texts(self, metadata_id: Ints) -> tuple[tuple[str, ...], Codes]:
         """Return the different names of these events, and each event's code into them."""
@@ -211,8 +208,7 @@ class Plane:
         return found
 
 
-@dataclass(frozen=True)
-class Space:
+class Space(Struct, frozen=True):
     """A profile: what one or several hosts recorded in one window."""
 
     planes: tuple[Plane, ...]
@@ -286,8 +282,7 @@ def map_entry(file: ProtoFile, start: int, end: int) -> tuple[int, tuple[int, in
     return key, place
 
 
-@dataclass(frozen=True)
-class _Tables:
+class _Tables(Struct, frozen=True):
     """A plane's names. For equal keys the later entry counts, as in every protobuf runtime."""
 
     events: dict[int, str] = field(default_factory=dict)

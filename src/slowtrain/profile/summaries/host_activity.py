@@ -7,9 +7,9 @@ how many processors there are and how busy they were.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
+from msgspec import Struct
 
 from slowtrain.columns import intervals
 from slowtrain.columns.arrays import Bools, Floats, Ints
@@ -24,8 +24,7 @@ MIN_EAGER_OPS_PER_STEP = 10  # per step; fewer ops started from Python belong to
 MAX_ONE_FUNCTION_SHARE = 0.5  # of the time in JAX's calls; with more in one function the step is compiled
 
 
-@dataclass(frozen=True)
-class FunctionTraces:
+class FunctionTraces(Struct, frozen=True):
     """Calls of compiled functions as the lane ``function``, and those that traced as events."""
 
     names: tuple[Name, ...]

@@ -9,9 +9,9 @@ waited in the device's own queue.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
+from msgspec import Struct
 
 from slowtrain.columns import intervals
 from slowtrain.columns.arrays import Floats, Ints
@@ -38,8 +38,7 @@ MIN_GAP_MS = 1e-6  # shorter gaps are below the clock's resolution
 MIN_OTHER_PROCESS_MS = 0.05
 
 
-@dataclass(frozen=True)
-class IdleMoments:
+class IdleMoments(Struct, frozen=True):
     """Idle moments by reason; the reasons are disjoint and together equal ``gaps``."""
 
     gaps: Intervals

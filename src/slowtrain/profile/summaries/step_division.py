@@ -10,10 +10,11 @@ window.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
 
 from slowtrain.columns import intervals
 from slowtrain.columns.arrays import Bools, Floats
@@ -74,8 +75,7 @@ LaneTable = Mapping[LaneGroup, Mapping[Category, float]]
 OVERRUN_DETAIL = "after the step"
 
 
-@dataclass(frozen=True)
-class WindowDivision:
+class WindowDivision(Struct, frozen=True):
     """A mean step of a window, in ms.
 
     ``device`` is device work by category for each lane of the main thread; the parts are disjoint. Ops that the host
@@ -151,8 +151,7 @@ def divide_window(
 # -- from the window to the steps without a profiler
 
 
-@dataclass(frozen=True)
-class UnprofiledSteps:
+class UnprofiledSteps(Struct, frozen=True):
     """Ms of each category for each step, and the device's waits by reason in a mean steady step."""
 
     columns: dict[Category, Floats]
@@ -246,8 +245,7 @@ def _host_shares(window: WindowDivision, measured: Sequence[str]) -> dict[str, f
     return {reason: ms / total for reason, ms in ms_by_reason.items()} if total > 0 else {"dispatch": 1.0}
 
 
-@dataclass(frozen=True)
-class MarkOverrun:
+class MarkOverrun(Struct, frozen=True):
     """``ms`` after the last step's call; for ``reason_ms`` of it the device waits for one reason.
 
     ``alone``: the profile has no other step, so that it is unknown whether every step has this time.

@@ -12,10 +12,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from msgspec.structs import replace
 
 from slowtrain.columns.device import Producer
 from slowtrain.columns.input_pipeline import ASYNC_PREFIXES, PYTHON_OPS, Node, Pipeline, WrittenDataset, node_family

@@ -9,9 +9,9 @@ have the executor turns of the function's graph, which run in tf.data's pool.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
 
 import numpy as np
+from msgspec import Struct, field
 
 from slowtrain.columns import intervals
 from slowtrain.columns.arrays import Bools, Codes, Floats, Ints
@@ -28,8 +28,7 @@ MAX_PATH_CHARS, MAX_PATH_STAGES = 1200, 48  # characters, stages; longer paths a
 StageKey = tuple[int, str]  # root of a pipeline, and path of a stage in it
 
 
-@dataclass
-class StageActivity:
+class StageActivity(Struct):
     """Activity of one stage: finished spans, their self time, calls of its function and their ms."""
 
     count: int = 0
@@ -77,8 +76,7 @@ class StageActivity:
             row[1] += count
 
 
-@dataclass(frozen=True)
-class _ThreadSpans:
+class _ThreadSpans(Struct, frozen=True):
     """The spans of one thread in order of their start, outer before inner."""
 
     start_ms: Floats

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from slowtrain.columns import intervals
 from slowtrain.columns.arrays import Bools, Codes, Floats, median_value, quantile
@@ -29,8 +30,7 @@ MAX_OP_NAMES = 4000  # in total, because a file may hold any number
 INNER_NUMBER = re.compile(r"_\d+(?=[/:]|$)")
 
 
-@dataclass(frozen=True)
-class ProfileWindow:
+class ProfileWindow(Struct, frozen=True):
     """A profile and the steps inside it, in ms of the run. ``origin_ms`` is the time from which its lines count."""
 
     space: xplane.Space
@@ -38,8 +38,7 @@ class ProfileWindow:
     steps: StepTimes
 
 
-@dataclass(frozen=True)
-class _EventRows:
+class _EventRows(Struct, frozen=True):
     """Events of one kind in ms of the run."""
 
     text: Sequence[str]

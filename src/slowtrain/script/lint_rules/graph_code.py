@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass
 from math import prod
+
+from msgspec import Struct
 
 from slowtrain.script.interpreter.domain.abstract_values import Value
 from slowtrain.script.interpreter.domain.call_events import Event, Loop
@@ -22,8 +23,7 @@ MIN_UNROLLED_STEPS = 8  # the same, if each iteration is a training step
 PYTHON_ITERABLES = ("range", "list", "tuple", "rows")  # Python iterables, which unroll a loop in a graph
 
 
-@dataclass(frozen=True)
-class TracedFunction:
+class TracedFunction(Struct, frozen=True):
     """A ``tf.function`` of the file, and the ``names`` by which it is called."""
 
     function: ast.FunctionDef

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
+from msgspec import Struct
 
 from slowtrain.columns.device import Line
 from slowtrain.model import Category, Place
@@ -24,8 +23,7 @@ CALL_LANES = tuple("function on_batch gradient next iterator readback feed loop 
 MIN_SAMPLES = 5  # samples of the main thread in steps; fewer say nothing about lines
 
 
-@dataclass(frozen=True)
-class OwnPython:
+class OwnPython(Struct, frozen=True):
     """``ms`` per step; each of ``lines`` has its ms per step and its share of ``ms``. Costliest first.
 
     ``traced``: the visits of lines were counted. Else the lines come from samples, without counts.

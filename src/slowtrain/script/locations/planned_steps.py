@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 import numpy as np
+from msgspec import Struct
 
 from slowtrain.columns.arrays import Ints, median_value
 from slowtrain.columns.spans import Event
@@ -25,8 +25,7 @@ MAX_TEXT_CHARS = 300_000  # characters; the recorder truncates longer scripts
 MIN_STEPS_RATIO = 1.01  # times the steps so far; below it the run is at its end
 
 
-@dataclass(frozen=True)
-class PlannedSteps:
+class PlannedSteps(Struct, frozen=True):
     """``steps`` of the whole run, or at most that many. ``place``: the loop that shows this; None: ``fit`` does.
 
     ``each``: the steps of one iteration of that loop, if they were counted in the recording.

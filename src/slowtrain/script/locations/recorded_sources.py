@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
+from msgspec import Struct
 
 from slowtrain.columns.device import Line
 from slowtrain.errors import InputError
@@ -27,8 +27,7 @@ CONVERSION_CALLS = frozenset(
 )
 
 
-@dataclass(frozen=True)
-class HandmadeInput:
+class HandmadeInput(Struct, frozen=True):
     """``ms`` per step of Python that makes input on the main thread; ``waiting``: the share of it without computing."""
 
     ms: float

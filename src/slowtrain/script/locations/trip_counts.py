@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from math import inf, prod
+
+from msgspec import Struct
 
 from slowtrain.script.navigation import call_index, class_members, name_bindings, node_lookup, scope_names
 from slowtrain.script.text import syntax_tree
@@ -30,8 +31,7 @@ CONDITIONAL_NODES = (ast.IfExp, ast.BoolOp, ast.Match, ast.ExceptHandler, ast.As
 UNCOUNTABLE_NODES = (ast.While, ast.AsyncFor, ast.Lambda, ast.AsyncFunctionDef, *scope_names.COMPREHENSIONS)
 
 
-@dataclass(frozen=True)
-class StepCount:
+class StepCount(Struct, frozen=True):
     """``turns``: the iterations of the loops whose heads say their number. Without ``head`` each iteration is a step.
 
     Else each iteration runs the loop at the lines ``head`` (first and last), whose number of iterations is unknown.

@@ -8,7 +8,8 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from slowtrain.script.navigation import node_lookup
 from slowtrain.script.text import edits
@@ -18,8 +19,7 @@ from slowtrain.script.text.syntax_tree import Node
 GAP_PATTERN = r"(?:[\s\\)]|#[^\r\n]*[\r\n])*"  # what may stand between a name and the parenthesis or dot after it
 
 
-@dataclass(frozen=True, eq=False)
-class CallIndex:
+class CallIndex(Struct, frozen=True, eq=False):
     """The calls of one file by name, looked up on demand."""
 
     source: Source

@@ -7,7 +7,8 @@ import functools
 import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from slowtrain.script.text import syntax_tree
 from slowtrain.script.text.source_file import FUNCTION_NODES, Source, cache_recent
@@ -15,8 +16,7 @@ from slowtrain.script.text.source_file import FUNCTION_NODES, Source, cache_rece
 _STATEMENT_NODES = (ast.stmt, ast.excepthandler, ast.match_case)
 
 
-@dataclass(frozen=True, eq=False)
-class Statements:
+class Statements(Struct, frozen=True, eq=False, dict=True):
     """The statements of a file; handlers and cases count. Nothing is parsed before it is asked for."""
 
     source: Source

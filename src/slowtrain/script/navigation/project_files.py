@@ -9,8 +9,9 @@ import re
 import sys
 import sysconfig
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from slowtrain.script.navigation import call_index, name_bindings, node_lookup, scope_names
 from slowtrain.script.text import syntax_tree
@@ -22,8 +23,7 @@ MAX_REEXPORTS = 5  # files that only re-export a name (``from .data import image
 MAX_FILE_BYTES = 1_000_000
 
 
-@dataclass(frozen=True)
-class ImportedFunction:
+class ImportedFunction(Struct, frozen=True):
     """A function and the file that defines it."""
 
     source: Source
@@ -311,8 +311,7 @@ def _search_folders(folder: str) -> list[str]:
     return found
 
 
-@dataclass(frozen=True)
-class _ScriptFile:
+class _ScriptFile(Struct, frozen=True):
     """A file, the words in its imports, and whether running it does something."""
 
     path: str

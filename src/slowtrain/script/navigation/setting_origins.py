@@ -7,7 +7,8 @@ is computed.
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from slowtrain.script.navigation import class_members, name_bindings, node_lookup, scope_names
 from slowtrain.script.navigation.class_members import Function
@@ -18,8 +19,7 @@ COPY_FUNCTIONS = frozenset({"copy", "deepcopy"})
 NAMESPACE_CLASSES = frozenset({"SimpleNamespace", "Namespace"})
 
 
-@dataclass(frozen=True)
-class Origin:
+class Origin(Struct, frozen=True):
     """The node that gives a value, and the names and keys that the value passes through."""
 
     node: ast.expr

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from slowtrain.script.text import syntax_tree
 from slowtrain.script.text.source_file import (
@@ -26,8 +27,7 @@ ITERATION_METHODS = ("__iter__", "__next__", "__getitem__")
 MAX_ASSIGNMENTS = 3  # followed from a name to the library that opens a file
 
 
-@dataclass(frozen=True)
-class InputLines:
+class InputLines(Struct, frozen=True):
     """The lines of a hand-written loop that make the step's input.
 
     ``mixed``: lines that also take the step. ``random``: something is drawn at random. ``data``: some of the input
@@ -107,8 +107,7 @@ def _iteration_methods(source: Source) -> tuple[ast.AST, ...]:
     return tuple(dict.fromkeys(f for m in methods for f in source.reachable_functions(m)))
 
 
-@dataclass(frozen=True)
-class _Assignment:
+class _Assignment(Struct, frozen=True):
     """The names that an assignment stores, and those that its value reads or mentions."""
 
     value: ast.expr

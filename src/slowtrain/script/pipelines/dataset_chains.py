@@ -9,7 +9,8 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from slowtrain.script.navigation import (
     call_index,
@@ -77,8 +78,7 @@ TFDS_LOAD = "tensorflow_datasets.load"
 MAX_LINKS = 40  # functions and variables followed; a longer way is a cycle
 
 
-@dataclass(frozen=True)
-class DatasetChain:
+class DatasetChain(Struct, frozen=True):
     """A chain of operations from its source on; ``whole`` if the first call makes the data set.
 
     If a function of another file makes it, ``entry`` is its call and ``begun`` the names of the operations there.

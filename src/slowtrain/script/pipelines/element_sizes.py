@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass
 from math import prod
+
+from msgspec import Struct
 
 from slowtrain.script.interpreter.engine import interpreter, queries
 from slowtrain.script.navigation import call_index, name_bindings, node_lookup, scope_names
@@ -21,8 +22,7 @@ MAX_DEPTH = 6
 GROWING_OPERATIONS = frozenset("repeat flat_map interleave unbatch apply concatenate".split())  # may add elements
 
 
-@dataclass(frozen=True)
-class ElementPart:
+class ElementPart(Struct, frozen=True):
     """A component of an element: its expression, shape and dtype; None if unknown."""
 
     node: ast.expr

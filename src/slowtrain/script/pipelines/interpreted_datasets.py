@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass
 from math import prod
+
+from msgspec import Struct
 
 from slowtrain.script.interpreter.domain import shape_rules
 from slowtrain.script.interpreter.domain.abstract_values import Value
@@ -30,8 +31,7 @@ END_COMPARISONS = (ast.Eq, ast.GtE, ast.Gt)
 MAX_NUMBER_BYTES = 8  # bytes of a number of unknown type
 
 
-@dataclass(frozen=True, eq=False)
-class ConsumedDataset:
+class ConsumedDataset(Struct, frozen=True, eq=False):
     """The operations of a data set that training consumes.
 
     ``passes``: how often training iterates it, at least. ``begun``: the number of iterators made for that. ``most``:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from slowtrain.script.interpreter.engine import queries
 from slowtrain.script.navigation import call_index, node_lookup, project_files, scope_names, setting_origins
@@ -179,8 +180,7 @@ MAX_FILES = 3  # other files that are followed
 MIN_OPS = 8  # assumed: this many calls of framework ops in one function are worth a thread
 
 
-@dataclass(frozen=True)
-class Work:
+class Work(Struct, frozen=True):
     """``says``: the function that works; ``python``: it runs in Python's interpreter."""
 
     says: str

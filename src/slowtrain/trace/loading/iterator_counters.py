@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from slowtrain.columns.input_pipeline import Node, Pipeline, WrittenDataset, node_family, repeats_input
 from slowtrain.errors import InputError
@@ -36,8 +38,7 @@ def decode_message(proto: bytes) -> Mapping[int, list[Any]]:
     return found
 
 
-@dataclass(frozen=True)
-class IteratorCounters:
+class IteratorCounters(Struct, frozen=True):
     """One reading of an iterator's counters: raw totals of each node, and the consumer's last gaps in µs."""
 
     nodes: Mapping[int, Mapping[str, Any]]

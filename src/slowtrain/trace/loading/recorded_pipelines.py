@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from slowtrain.columns import input_pipeline
 from slowtrain.columns.arrays import Floats, median_value
@@ -204,8 +205,7 @@ def _running_name(one: WrittenDataset, tuned: bool, cores: float) -> tuple[str, 
     return name, None
 
 
-@dataclass(frozen=True)
-class IteratorReadings:
+class IteratorReadings(Struct, frozen=True):
     """One iterator: when it was created, and its readings with their times, in ms of the run."""
 
     begun_ms: float

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from slowtrain.columns.arrays import Floats
 from slowtrain.columns.device import Device, Kernels
@@ -30,8 +32,7 @@ HOST_OPS_UNKNOWN: Mapping[str, Any] = {
 DeepWindows = tuple[Kernels | None, Device | None, step_division.WindowDivision | None]
 
 
-@dataclass(frozen=True)
-class WindowSummary:
+class WindowSummary(Struct, frozen=True):
     """What an accelerator did in a recording's profiler window: its summary, its ops, the division of a step."""
 
     device: Device

@@ -10,9 +10,10 @@ started, and none before the previous one ended.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from slowtrain.columns.arrays import Floats, Ints, median_value
 from slowtrain.columns.device import Kernels
@@ -32,8 +33,7 @@ ASYNC_NOTE = (
 )
 
 
-@dataclass(frozen=True)
-class AsyncSteps:
+class AsyncSteps(Struct, frozen=True):
     """The steps, and ``device_ms`` of each step in which the device was behind, 0 for all others."""
 
     steps: Steps

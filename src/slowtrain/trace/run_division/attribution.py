@@ -8,10 +8,10 @@ measured, and is ``unattributed`` without them.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
 
 from slowtrain.columns import intervals
 from slowtrain.columns.arrays import Floats, Ints, median_value
@@ -42,8 +42,7 @@ PHASES_KNOWN_IN_HOLES = 6
 MIN_STEP_SHARES = (0.9, 0.75, 0.6)  # of the time between two samples; uses the first share that any stretch reaches
 
 
-@dataclass(frozen=True)
-class InsideCalls:
+class InsideCalls(Struct, frozen=True):
     """What is known of the time inside function calls: ``wait_ms`` per step for input (None: not measured).
 
     ``window``: a step of the window, divided by what an accelerator did; None if the processor computes.

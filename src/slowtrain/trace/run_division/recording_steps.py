@@ -9,9 +9,10 @@ is preferred over inference unless it covers much less.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from slowtrain.columns import intervals
 from slowtrain.columns.arrays import Bools, Floats, Ints, median_value
@@ -32,8 +33,7 @@ MIN_TRAINING_SHARE = 0.1  # of what the widest candidate covers; below it traini
 ELEMENTS_SOURCE = "elements of a data set"  # source of steps in a script that iterates data sets and trains nothing
 
 
-@dataclass(frozen=True)
-class StepCandidate:
+class StepCandidate(Struct, frozen=True):
     """One span per step, with the samples in each.
 
     ``marked``: the epoch ends are known, so that a long gap within an epoch is part of its step (a slow callback) and

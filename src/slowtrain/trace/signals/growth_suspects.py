@@ -7,10 +7,10 @@ objects that no name in the script leads to.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
 
 from slowtrain.columns.arrays import Floats, median_value
 from slowtrain.columns.spans import place_of
@@ -32,8 +32,7 @@ MAX_NAMED_KINDS, MAX_NAMED_LINES = 3, 2
 OBJECTS_KEY, MADE_KEY = "kept_objects_per_step", "made_per_step_bytes"
 
 
-@dataclass(frozen=True)
-class GrowingContainer:
+class GrowingContainer(Struct, frozen=True):
     """A container of the user that grew: by ``per_step`` elements of ``element_bytes`` (0: unknown) each.
 
     ``at_least``: each element keeps more than that; for example a model whose functions' graphs are not counted.
@@ -164,8 +163,7 @@ def graph_op_counts(trace: Trace) -> tuple[Floats, Floats]:
     return (largest.start_ms, largest.value.astype(np.float64)) if largest is not None else (np.zeros(0), np.zeros(0))
 
 
-@dataclass(frozen=True)
-class ObjectKind:
+class ObjectKind(Struct, frozen=True):
     """A type of objects, by module and name: ``per_step`` more in each step, ``count`` at the end."""
 
     name: str
@@ -177,8 +175,7 @@ class ObjectKind:
         return self.name.removeprefix("__main__.")
 
 
-@dataclass(frozen=True)
-class AllocatingLine:
+class AllocatingLine(Struct, frozen=True):
     """A line that allocates kept memory, in the allocators of Python and NumPy; a library's unless ``users``."""
 
     place: Place
@@ -186,8 +183,7 @@ class AllocatingLine:
     users: bool
 
 
-@dataclass(frozen=True)
-class KeptObjects:
+class KeptObjects(Struct, frozen=True):
     """Kept objects. ``steps``: in which allocations were recorded. ``collects``: Python's collector was on."""
 
     kinds: tuple[ObjectKind, ...]

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from slowtrain.columns.arrays import median_value
 from slowtrain.columns.device import Kernels, Line, Producer
@@ -176,8 +177,7 @@ def can_take_batches(function: WrittenDataset) -> bool:
     return not function.python and not any(op.startswith(SINGLE_ELEMENT_OPS) for op in function.ops)
 
 
-@dataclass(frozen=True)
-class NestedDatasets:
+class NestedDatasets(Struct, frozen=True):
     """An ``interleave`` or ``flat_map`` whose function makes ``count`` data sets per batch.
 
     Creating and ending a data set takes longer than handing on an element, and no node's own time includes it.

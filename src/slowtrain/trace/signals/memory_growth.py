@@ -13,9 +13,9 @@ increments has to be far from zero relative to their spread. See docs/leaks.md.
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass
 
 import numpy as np
+from msgspec import Struct
 
 from slowtrain.columns.arrays import Bools, Floats, median_value, quantile
 from slowtrain.columns.spans import Event
@@ -49,8 +49,7 @@ STUDENT_T_95 = (
 )  # fmt: skip
 
 
-@dataclass(frozen=True)
-class MemorySlope:
+class MemorySlope(Struct, frozen=True):
     """Bytes ``per_step``, within ``low`` and ``high`` (95 %); ``total_bytes`` were gained over ``steps``."""
 
     per_step: float
@@ -91,8 +90,7 @@ class MemorySlope:
         return f"the remaining {format_bytes(left)} are used up after {left / self.per_step:,.0f} more steps ({time})"
 
 
-@dataclass(frozen=True)
-class GrowthUnit:
+class GrowthUnit(Struct, frozen=True):
     """The unit in which growth is reported: ``steps`` steps are one ``name``."""
 
     name: str

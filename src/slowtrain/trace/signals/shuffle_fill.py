@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from slowtrain.columns.arrays import median_value
 from slowtrain.columns.input_pipeline import Node, largest_parallelism
@@ -16,8 +16,7 @@ MAX_FILL_RATIO = 5.0  # times the making of its elements; a longer wait has anot
 FILL_STEPS_PER_EPOCH = 2  # first steps of an epoch that wait for a filling buffer
 
 
-@dataclass(frozen=True)
-class ShuffleFill:
+class ShuffleFill(Struct, frozen=True):
     """``step_ms``: wait for filling, spread over the steady steps. ``outside_ms``: wait between steps, in the run.
 
     ``overlapped_ms`` per step remains if elements are made while the steps run.

@@ -6,10 +6,10 @@ Counters are totals, read about every second. A stage's work between two reading
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
+from msgspec import Struct
 
 from slowtrain.columns import intervals
 from slowtrain.columns.arrays import Bools, Floats, Ints
@@ -23,8 +23,7 @@ MIN_BATCHES = 8  # on each side; of fewer, a single long one may be chance
 MIN_GROWING_DATASETS = 4  # number of data sets, each longer than the one before
 
 
-@dataclass(frozen=True)
-class GrownStage:
+class GrownStage(Struct, frozen=True):
     """A stage that takes longer late than early. ``ms`` and ``elements`` are per batch, early and late."""
 
     node: Node

@@ -7,9 +7,9 @@ neighbouring stretches: slow noise makes long stretches differ more than short o
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from slowtrain.columns import intervals
 from slowtrain.columns.arrays import Bools, Floats, Ints, median_value, quantile
@@ -40,8 +40,7 @@ MIN_RISING_ERRORS = 2.0  # standard errors by which later epochs are slower
 MIN_STEPS_OF_SIZE = 30  # steps of one size; fewer do not show the time of a step of that size
 
 
-@dataclass(frozen=True)
-class StepSeries:
+class StepSeries(Struct, frozen=True):
     """Steps that can be compared with each other: number in the run, index, time, epoch."""
 
     number: Floats
@@ -50,8 +49,7 @@ class StepSeries:
     block: Ints
 
 
-@dataclass(frozen=True)
-class StepGrowth:
+class StepGrowth(Struct, frozen=True):
     """``slope_ms`` per step with its 95 % interval; ``first_ms`` and ``last_ms`` are the line's ends."""
 
     slope_ms: float
@@ -195,8 +193,7 @@ def epoch_growth(steps: Steps) -> StepGrowth | None:
     return StepGrowth(slope, low, high, middle + slope * first, middle + slope * last, first, last, sure)
 
 
-@dataclass(frozen=True)
-class _LineFit:
+class _LineFit(Struct, frozen=True):
     slope: float
     error: float
     degrees: int

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from slowtrain.causes import Cause
 from slowtrain.model import Category, Effect, Evidence, Place, Prescription, Signal, VerdictKind
@@ -19,8 +20,7 @@ NO_LAYER = "(no layer)"
 MAX_NAME_LENGTH = 40  # of an op, which a compiled program names by its whole instruction
 
 
-@dataclass(frozen=True)
-class ComputingTime:
+class ComputingTime(Struct, frozen=True):
     """``parts``: the layers or ops with most of the op time, and their shares of it.
 
     ``single_op``: the op that takes nearly all of it, if there is one.

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Container, Sequence
-from dataclasses import dataclass, replace
 from math import prod
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from slowtrain.causes import Cause
 from slowtrain.model import Category, Evidence, Place, Signal
@@ -33,8 +35,7 @@ MIN_TABLE_ROWS = 1000
 MIN_TABLE_SHARE = 0.3  # of all weights: the optimizer's time goes to other weights if tables are smaller
 
 
-@dataclass(frozen=True)
-class WholeTableOps:
+class WholeTableOps(Struct, frozen=True):
     """Ops over all rows of an embedding take ``ms`` per step, beyond what the rows of a batch need.
 
     ``shape``: of the table, if it is known. ``touched_rows``: an upper bound of the rows that a batch uses; 0 if it is

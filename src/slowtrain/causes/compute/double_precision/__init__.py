@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from slowtrain.causes import Cause
 from slowtrain.model import Category, Evidence, Place, Signal
@@ -30,8 +32,7 @@ MIN_DOUBLE_SHARE = 0.5  # of the matrix ops, or of the weights: fewer are a deli
 JAX_DOUBLE_SETTING = "jax_enable_x64"
 
 
-@dataclass(frozen=True)
-class DoublePrecisionWork:
+class DoublePrecisionWork(Struct, frozen=True):
     """Computing in float64 takes ``ms`` per step. ``double_share``: of the matrix ops, or of the weights.
 
     ``product_share`` and ``convolution_share``: of op time.

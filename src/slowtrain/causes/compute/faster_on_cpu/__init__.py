@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from slowtrain.causes import Cause
 from slowtrain.model import Category, Effect, Evidence, Prescription, Signal
@@ -12,8 +13,7 @@ from slowtrain.trace import Trace
 from slowtrain.whatif import Drop, Remedy
 
 
-@dataclass(frozen=True)
-class FasterCpuSteps:
+class FasterCpuSteps(Struct, frozen=True):
     """At a batch of ``batch`` the CPU was ``speedup`` times as fast, with ``threads`` if these were set.
 
     ``gpu_crossover``: from which batch on the GPU is faster, in words; empty if no such batch is known.

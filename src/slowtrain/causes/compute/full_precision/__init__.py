@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from slowtrain.causes import Cause
 from slowtrain.columns.device import Device
@@ -24,8 +25,7 @@ OTHER_KERNELS_GAIN = 1.5  # of the other kernels of the second step, whose numbe
 FLOAT32, TF32 = "float32", "tf32"
 
 
-@dataclass(frozen=True)
-class WideMatrixWork:
+class WideMatrixWork(Struct, frozen=True):
     """Device time per step in ``format``: ``matrix_ms`` bound by arithmetic, ``streamed_ms`` by memory.
 
     ``format`` is float32, or TF32 if most of the matrix work is in TF32. ``gain``: the ratio of the peaks, of TF32 if

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from slowtrain.causes import Cause
 from slowtrain.columns.arrays import median_value
@@ -52,8 +54,7 @@ class CodeKind(Enum):
     EAGER_LOOP = "a Python loop with hundreds of iterations in each eager step"
 
 
-@dataclass(frozen=True)
-class HandwrittenCode:
+class HandwrittenCode(Struct, frozen=True):
     """Code of one kind in words, and the ms per step that one op saves, by category.
 
     ``op_share``: of op time, for products. ``compile_ms``: of the run, in which XLA compiles the ops of an unrolled

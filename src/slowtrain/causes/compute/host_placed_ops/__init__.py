@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from slowtrain.causes import MIN_SYMPTOM_SHARE, Cause
 from slowtrain.columns.device import Device, DirectionCopies
@@ -22,8 +24,7 @@ MIN_ROUND_TRIP_MS = 0.05
 MIN_CALLBACKS_PER_STEP = 0.5  # of Python from within the compiled program
 
 
-@dataclass(frozen=True)
-class HostCrossing:
+class HostCrossing(Struct, frozen=True):
     """Edges of the graph between host and device per step, with the ops that they leave.
 
     The device waits ``copies_ms`` for the copies and ``waiting_ms`` for the ops.
@@ -35,8 +36,7 @@ class HostCrossing:
     waiting_ms: float
 
 
-@dataclass(frozen=True)
-class HostPlacedFinding:
+class HostPlacedFinding(Struct, frozen=True):
     """``kinds``: types of the ops."""
 
     crossing: HostCrossing

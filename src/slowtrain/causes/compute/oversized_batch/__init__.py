@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from slowtrain.causes import Cause
 from slowtrain.columns.arrays import median_value
@@ -17,8 +18,7 @@ MIN_KNEE_RATIO = 2.0  # of the batch to the knee: a knee between two measured do
 MAX_GAIN_SHARE = 0.1  # of samples per second, which the larger batch may still gain over the knee
 
 
-@dataclass(frozen=True)
-class BatchPastKnee:
+class BatchPastKnee(Struct, frozen=True):
     """A batch of ``size`` has ``gain_share`` more samples per second than one of ``knee``, and more peak memory."""
 
     size: float

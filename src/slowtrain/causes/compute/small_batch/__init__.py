@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from enum import Enum
 from math import prod
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from slowtrain.causes import Cause
 from slowtrain.columns.arrays import median_value, quantile
@@ -38,8 +39,7 @@ RECURRENT = ("LSTM", "GRU", "SimpleRNN", "Bidirectional", "RNN")
 MIN_GAIN = 1.2  # times the samples per second: a smaller gain does not justify a change of training
 
 
-@dataclass(frozen=True)
-class StepCost:
+class StepCost(Struct, frozen=True):
     """``fixed_ms + per_sample_ms * batch``, and ``matrix_ms``, which grows only beyond ``BALANCED_BATCH`` samples."""
 
     fixed_ms: float
@@ -59,8 +59,7 @@ class Basis(Enum):
     SEQUENCE = "one long sequence through a recurrent layer, of which each iteration processes one row"
 
 
-@dataclass(frozen=True)
-class LargerBatch:
+class LargerBatch(Struct, frozen=True):
     """A batch of ``goal`` in place of ``size``, whose steps would take ``goal_ms``. ``says``: why that is faster."""
 
     basis: Basis

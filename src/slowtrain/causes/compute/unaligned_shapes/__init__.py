@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from math import prod
+
+from msgspec import Struct
 
 from slowtrain.causes import Cause
 from slowtrain.columns.device import Device
@@ -26,8 +27,7 @@ MAX_NAME_LENGTH = 80
 MIN_KNOWN_SHARE = 0.5  # of the tensor-core work: its alignment has to be known to call it aligned
 
 
-@dataclass(frozen=True)
-class UnalignedOp:
+class UnalignedOp(Struct, frozen=True):
     """A matrix op, in ms per step. Its dimension ``size`` is no multiple of ``multiple``; 0 if it is not known."""
 
     name: str
@@ -36,8 +36,7 @@ class UnalignedOp:
     ms: float
 
 
-@dataclass(frozen=True)
-class UnalignedOps:
+class UnalignedOps(Struct, frozen=True):
     """The unaligned matrix ops of the step, the most expensive first."""
 
     ops: tuple[UnalignedOp, ...]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from slowtrain.causes import Cause
 from slowtrain.columns.device import Device
@@ -34,8 +35,7 @@ KEPT_HOST_SHARE, HOST_SAVING_SPREAD = 0.45, (0.4, 1.5)
 MAX_RANDOM_SHARE = 0.05  # of the ops' time, in random numbers: with more, nothing is predicted
 
 
-@dataclass(frozen=True)
-class ElementwiseChains:
+class ElementwiseChains(Struct, frozen=True):
     """``ms`` and ``kernels`` per step in elementwise ops; ``left_ms`` and ``left`` if each chain is one kernel.
 
     ``main_layer``: the kind of layer with most of what fusing saves; empty if there is none.
@@ -48,8 +48,7 @@ class ElementwiseChains:
     main_layer: str
 
 
-@dataclass(frozen=True)
-class ElementwiseKernels:
+class ElementwiseKernels(Struct, frozen=True):
     """``share``: of the kernels' time. ``launch_ms``: what the host saves of launches."""
 
     chains: ElementwiseChains
@@ -89,8 +88,7 @@ class ElementwiseKernels:
         return [Drop(saved, 0.0, (0.3, max(min(1.2, most), 1.0)))]
 
 
-@dataclass(frozen=True)
-class LongHostOps:
+class LongHostOps(Struct, frozen=True):
     """``count`` long elementwise ops take ``ms`` per step."""
 
     ms: float

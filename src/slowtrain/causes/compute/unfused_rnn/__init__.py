@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from slowtrain.causes import Cause
 from slowtrain.columns.device import Device
@@ -32,8 +34,7 @@ CUDNN_SETTINGS: dict[str, object] = {
 }
 
 
-@dataclass(frozen=True)
-class RecurrentLoops:
+class RecurrentLoops(Struct, frozen=True):
     """Layers that run as loops, with their kernels per step, and the products among them.
 
     ``settings``: in the user's script, each with its line; they keep a layer off cuDNN.

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from slowtrain.causes import Cause
 from slowtrain.columns.arrays import median_value
@@ -21,8 +23,7 @@ SPREAD = (0.6, 1.1)
 CALL_KINDS = ("", "call", str(Category.COMPILE))  # of growth in the step's own call
 
 
-@dataclass(frozen=True)
-class GrowthFinding:
+class GrowthFinding(Struct, frozen=True):
     growth: StepGrowth
     reason: SlowdownReason
     places: tuple[Place, ...]

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from slowtrain.causes import Cause, slowdown_cures
 from slowtrain.columns.arrays import Floats, Ints, median_value, quantile
@@ -37,8 +38,7 @@ MIN_JUMP_ERRORS = 8.0  # standard errors; the best of sixty places is chosen, in
 MAX_OVERLAP_SHARE = 0.1  # of each side may overlap the other side's range
 
 
-@dataclass(frozen=True)
-class JumpFinding:
+class JumpFinding(Struct, frozen=True):
     jump: StepJump
     reason: SlowdownReason
 
@@ -106,8 +106,7 @@ def _jump_of_a_part(trace: Trace) -> StepJump | None:
     return part_jump(trace, trace.categories[Category(kind)]) if kind in tuple(Category) else None
 
 
-@dataclass(frozen=True)
-class StepJump:
+class StepJump(Struct, frozen=True):
     """A jump: from the step ``at`` (an index into the trace's steps) on, a step takes ``after_ms``.
 
     ``epoch`` counts from 1; 0 if the jump is not between two epochs. ``before`` and ``after`` are indices of steps.

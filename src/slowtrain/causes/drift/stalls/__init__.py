@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from slowtrain.causes import Cause
 from slowtrain.model import Category, Evidence, Signal, VerdictKind
@@ -19,8 +20,7 @@ MIN_OTHER_SHARE, MAX_OTHER_KINDS = 0.01, 3  # kinds of stalls after the largest 
 MAX_INNER_LOOP_PERIOD = 32  # steps: the script's own inner loop
 
 
-@dataclass(frozen=True)
-class StallFinding:
+class StallFinding(Struct, frozen=True):
     """At least one kind of stalls, the most important first."""
 
     kinds: tuple[StallKind, ...]

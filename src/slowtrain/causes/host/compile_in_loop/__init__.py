@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from slowtrain.causes import Cause
 from slowtrain.columns.arrays import median_value
@@ -27,8 +28,7 @@ MIN_BUILDS = 3  # from one line: training in two stages (frozen, then unfrozen) 
 MIN_BUILDS_PER_STEP = 0.8  # then the saving is that of a step
 
 
-@dataclass(frozen=True)
-class RebuildFinding:
+class RebuildFinding(Struct, frozen=True):
     """At least one function that is defined and traced again, in order of decreasing cost."""
 
     functions: tuple[TracedFunction, ...]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from slowtrain.model import Edit
 from slowtrain.script.fixes.loops import moved_statements
@@ -32,8 +33,7 @@ for variable, value in zip({model}.optimizer.variables, {state}):
 {unit}variable.assign(value)"""
 
 
-@dataclass
-class LoopParts:
+class LoopParts(Struct):
     """Statements of the loop's body that create the model, compile it, create an optimizer, and functions of both."""
 
     model: ast.Assign

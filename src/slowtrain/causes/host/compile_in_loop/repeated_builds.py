@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from slowtrain.causes.host.compile_in_loop import MIN_BUILDS
 from slowtrain.causes.host.compile_in_loop.model_hoisting import hoist_model
@@ -19,8 +20,7 @@ from slowtrain.script.text.source_file import FUNCTION_NODES, Source
 INTEGER_DRAWS = frozenset("integers randint randrange random_integers".split())
 
 
-@dataclass(frozen=True)
-class RepeatedBuild:
+class RepeatedBuild(Struct, frozen=True):
     """The range of the code, the text of the spot, and the edits that move it out of the loop."""
 
     start: tuple[int, int]

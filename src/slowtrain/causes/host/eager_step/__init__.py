@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from enum import Enum
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from slowtrain.causes import Cause
 from slowtrain.columns.device import Kernels
@@ -36,8 +38,7 @@ class EagerReason(Enum):
     NO_FUNCTION = "the gradient is taken outside any tf.function"
 
 
-@dataclass(frozen=True)
-class EagerStepFinding:
+class EagerStepFinding(Struct, frozen=True):
     kernels: Kernels
     reason: EagerReason
     where: tuple[Place, ...]

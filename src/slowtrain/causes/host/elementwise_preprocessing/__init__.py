@@ -6,9 +6,9 @@ import ast
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
 
 import numpy as np
+from msgspec import Struct
 
 from slowtrain.causes import Cause
 from slowtrain.columns.arrays import Floats
@@ -68,8 +68,7 @@ FILE_FUNCTIONS = frozenset(
 )
 
 
-@dataclass(frozen=True)
-class ElementLoopFinding:
+class ElementLoopFinding(Struct, frozen=True):
     """Lines of loops before training, and the time in them."""
 
     places: tuple[Place, ...]

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from slowtrain.causes import Cause
 from slowtrain.columns.arrays import median_value
@@ -28,8 +29,7 @@ KEPT_TIME_SHARE = 0.1  # of the training time that validation may take with the 
 KEPT_PASSES = 2  # at least: one during training, one at the end
 
 
-@dataclass(frozen=True)
-class Validation:
+class Validation(Struct, frozen=True):
     """Passes over validation data or checkpoints, and the training between them."""
 
     passes: int

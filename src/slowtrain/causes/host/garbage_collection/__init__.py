@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
+from msgspec import Struct
 
 from slowtrain.causes import Cause
 from slowtrain.columns.spans import Spans
@@ -20,8 +20,7 @@ MIN_FULL_COLLECTIONS = 3  # one or two are the interpreter's own after start-up
 MAX_TRACED_SHARE = 0.5  # of the collector's time: above it tracing is the cause
 
 
-@dataclass(frozen=True)
-class CollectionFinding:
+class CollectionFinding(Struct, frozen=True):
     """Full collections of the training thread, and whether the script requests them."""
 
     full: Spans

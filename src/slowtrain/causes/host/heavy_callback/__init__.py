@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
+from msgspec import Struct
 
 from slowtrain.causes import Cause
 from slowtrain.columns import intervals
@@ -37,8 +37,7 @@ MIN_REPEATED_CALLS = 8  # from one line, as in host/predict-in-loop
 SPREAD = (0.7, 1.1)
 
 
-@dataclass(frozen=True)
-class HookCost:
+class HookCost(Struct, frozen=True):
     """The cost of a hook of a callback class, in steady steps and between them."""
 
     name: Name
@@ -48,8 +47,7 @@ class HookCost:
     between_ms: float  # over the run, outside steady steps and windows
 
 
-@dataclass(frozen=True)
-class HookFinding:
+class HookFinding(Struct, frozen=True):
     """At least one hook of a callback, the costliest first."""
 
     hooks: tuple[HookCost, ...]
@@ -91,8 +89,7 @@ class HookFinding:
         return "step" if self.step_ms and self.step_ms * trace.steps.count >= self.between_ms else "run"
 
 
-@dataclass(frozen=True)
-class LoggingFinding:
+class LoggingFinding(Struct, frozen=True):
     """A hand-written loop writes summaries or pictures; ``step_ms`` is 0 if it does so between the steps."""
 
     says: str

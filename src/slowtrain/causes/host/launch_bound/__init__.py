@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from slowtrain.causes import Cause
 from slowtrain.columns.device import Device
@@ -44,8 +45,7 @@ OVERHEAD_SPREAD = (0.5, 1.3)
 MIN_HOST_MS = 0.1  # of a step that is one of many in a call: the host still makes its batch and launches it
 
 
-@dataclass(frozen=True)
-class HostOverhead:
+class HostOverhead(Struct, frozen=True):
     """On a GPU with known steps, the host takes ``host_ms`` of each step to call and launch ``kernels`` kernels.
 
     ``many_steps_ms``: what many steps in one call save, ``fused_ms``: what XLA saves of launches.
@@ -62,8 +62,7 @@ class HostOverhead:
         return max(self.many_steps_ms, self.fused_ms)
 
 
-@dataclass(frozen=True)
-class LaunchFinding:
+class LaunchFinding(Struct, frozen=True):
     """The host needs longer to start a step's operations than they take to compute.
 
     ``in_gaps``: a profile shows that the device waits between kernels. ``overhead``: of a GPU with known steps.

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from math import ceil, prod
+
+from msgspec import Struct
 
 from slowtrain.causes import Cause
 from slowtrain.columns.input_pipeline import Pipeline, WrittenDataset
@@ -24,8 +25,7 @@ MAX_BATCH = 1 << 20
 CHOICE_STAGE = "DirectedInterleave"  # of sample_from_datasets and choose_from_datasets: its first input chooses
 
 
-@dataclass(frozen=True)
-class Miscount:
+class Miscount(Struct, frozen=True):
     """A fit with ``passes`` over the data in each intended epoch, and the reason."""
 
     fit: Event
@@ -35,8 +35,7 @@ class Miscount:
     place: Place | None = None
 
 
-@dataclass(frozen=True)
-class MiscountFinding:
+class MiscountFinding(Struct, frozen=True):
     """At least one miscount."""
 
     miscounts: tuple[Miscount, ...]

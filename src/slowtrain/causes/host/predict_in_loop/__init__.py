@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
+from msgspec import Struct
 
 from slowtrain.causes import Cause
 from slowtrain.columns.arrays import median_value
@@ -29,8 +29,7 @@ MIN_FIXED_SHARE = 0.5  # of a call: below it the model's own work takes most of 
 MIN_CALLS_PER_STEP = 0.9  # then the steps of a profiler window contain such a call
 
 
-@dataclass(frozen=True)
-class CallGroup:
+class CallGroup(Struct, frozen=True):
     """Calls of fit, evaluate or predict from one line."""
 
     loop: str
@@ -48,8 +47,7 @@ class CallGroup:
         return max(self.call_ms - self.work_ms, 0.0)
 
 
-@dataclass(frozen=True)
-class RepeatedCallFinding:
+class RepeatedCallFinding(Struct, frozen=True):
     """At least one group of calls, in order of decreasing cost."""
 
     groups: tuple[CallGroup, ...]

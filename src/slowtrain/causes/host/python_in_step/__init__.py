@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from slowtrain.causes import MIN_SYMPTOM_SHARE, STEP_WORDS, Cause
 from slowtrain.model import Category, Evidence, Place, Signal
@@ -20,8 +21,7 @@ MAX_PLACES = 3
 MIN_WAITING_SHARE = 0.5  # of the Python without processor time: above it the evidence says that it waits
 
 
-@dataclass(frozen=True)
-class PythonInStepFinding:
+class PythonInStepFinding(Struct, frozen=True):
     python: OwnPython
     waiting_ms: float  # without processor time; 0 if that was not measured
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
 
 from slowtrain.causes import Cause
 from slowtrain.columns.arrays import Floats, median_value
@@ -25,8 +25,7 @@ NEW_OBJECT = re.compile(r"a new (\w+) object each call")
 SignatureLeaves = Mapping[str, Mapping[str, Any]]
 
 
-@dataclass(frozen=True)
-class ChangedArgument:
+class ChangedArgument(Struct, frozen=True):
     """An argument that differs between the traces of a function, and how."""
 
     name: str
@@ -34,8 +33,7 @@ class ChangedArgument:
     change: str
 
 
-@dataclass(frozen=True)
-class RetracingFinding:
+class RetracingFinding(Struct, frozen=True):
     """At least one retraced function, the costliest first, and the arguments that change for that one."""
 
     functions: tuple[TracedFunction, ...]

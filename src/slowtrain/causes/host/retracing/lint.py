@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from slowtrain.model import Effect, Prescription, Spot
 from slowtrain.script.fixes.loops import traced_arguments
@@ -18,8 +19,7 @@ from slowtrain.script.text.source_file import Source
 RETRACING_SETTINGS = ("input_signature", "reduce_retracing", "experimental_relax_shapes")
 
 
-@dataclass(frozen=True)
-class ChangingArgument:
+class ChangingArgument(Struct, frozen=True):
     """An argument that varies. ``number`` is its kind: "float", "int", "number" (either), or "" for a shape.
 
     "held": a dictionary, tuple or list with such a number. "text": a string with a number in it, or a container of one.

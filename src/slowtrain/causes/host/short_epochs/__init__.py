@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
+from msgspec import Struct
 
 from slowtrain.causes import Cause
 from slowtrain.columns.arrays import Floats, Ints, median_value
@@ -24,8 +24,7 @@ from slowtrain.whatif import Remedy, Skip
 MIN_EPOCH_STARTS = 20  # fewer epochs save little
 
 
-@dataclass(frozen=True)
-class EpochStarts:
+class EpochStarts(Struct, frozen=True):
     """The time between the last step of an epoch and the first of the next, by the usual one."""
 
     count: float

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from slowtrain.causes import Cause
 from slowtrain.columns.input_pipeline import Node, Pipeline
@@ -38,8 +40,7 @@ MIN_PICTURE_AXES = 3
 DEVICE_SPEEDUP = 10.0  # over one core at elementwise work on pictures, assumed: the low end of what is usual
 
 
-@dataclass(frozen=True)
-class AugmentingMap:
+class AugmentingMap(Struct, frozen=True):
     """The map that sets the pace, with its calls for a batch and the number of ops of one call."""
 
     pipeline: Pipeline

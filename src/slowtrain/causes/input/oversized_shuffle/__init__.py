@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from slowtrain.causes import Cause
 from slowtrain.columns.input_pipeline import Node
@@ -17,8 +18,7 @@ from slowtrain.whatif import Drop, Remedy, Skip
 MIN_BUFFER_SHARE = 0.25  # of the buffer and the memory left free together
 
 
-@dataclass(frozen=True)
-class OversizedBuffer:
+class OversizedBuffer(Struct, frozen=True):
     """The user's shuffle that held most, and the least memory that was free meanwhile."""
 
     node: Node

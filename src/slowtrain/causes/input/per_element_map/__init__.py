@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from slowtrain.causes import Cause
 from slowtrain.columns.input_pipeline import Node, Pipeline
@@ -40,8 +41,7 @@ OPS_LEFT_SHARE = 0.3
 MAX_ELEMENT_BYTES = 65_536  # a larger element is work for any op
 
 
-@dataclass(frozen=True)
-class NestedWindows:
+class NestedWindows(Struct, frozen=True):
     nested: NestedDatasets
 
     def evidence(self, _trace: Trace) -> Evidence:
@@ -53,16 +53,14 @@ class NestedWindows:
         return [Supply(pipeline=self.nested.in_batches(), nested=True, spread=(0.6, 1.1))]
 
 
-@dataclass(frozen=True)
-class TinyMap:
+class TinyMap(Struct, frozen=True):
     """A map whose calls are its cost; ``ops_ms`` of a batch are spent inside its ops."""
 
     node: Node
     ops_ms: float
 
 
-@dataclass(frozen=True)
-class TinyMaps:
+class TinyMaps(Struct, frozen=True):
     """Such maps of a pipeline, from the first on, and their calls for a batch.
 
     Of several in a row each may take less than half of the slowest stage's time, but at least one sets the pace. A

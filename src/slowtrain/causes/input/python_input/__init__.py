@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from slowtrain.causes import Cause
 from slowtrain.causes.idle_input_wait import find_idle_input_wait, missing_read_signals, waits_for_bytes
@@ -40,8 +42,7 @@ MIN_LOOP_SHARE = 0.05  # array code leaves of the time of a loop in bytecode; as
 MAX_WAITING_SHARE = 0.5  # Python that is idle for longer waits for something, such as a disk or a network
 
 
-@dataclass(frozen=True)
-class PythonWork:
+class PythonWork(Struct, frozen=True):
     """Python that takes ``ms`` in ``calls`` calls for each batch; a cure leaves ``left_share`` of it.
 
     ``kind``: samples, loop, once, drawn, beside, work or waits. ``steps_share``: the part of the steps that gain.

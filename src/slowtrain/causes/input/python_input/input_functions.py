@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from slowtrain.causes.input.python_input import sample_loops
 from slowtrain.script.interpreter.engine import queries, step_loops
@@ -26,8 +27,7 @@ SEQUENCE_CLASSES = frozenset({"PyDataset", "Sequence"})
 PYTHON_FUNCTION_OPS = ("numpy_function", "py_function")
 
 
-@dataclass(frozen=True)
-class InputFunction:
+class InputFunction(Struct, frozen=True):
     """A Python function that runs for each element or batch of the training input.
 
     ``single``: it runs for one element of a map. ``each``: it runs for one sample that is batched later.

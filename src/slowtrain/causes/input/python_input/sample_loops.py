@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from slowtrain.script.interpreter.engine import queries
 from slowtrain.script.navigation import call_arguments, class_members, name_bindings, node_lookup, scope_names
@@ -33,16 +34,14 @@ SLOW_LOOP_TEXT = "Python goes through the numbers of each sample in this loop, u
 Comprehension = ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp
 
 
-@dataclass(frozen=True)
-class SlowLoop:
+class SlowLoop(Struct, frozen=True):
     """A slow loop, and the reason."""
 
     loop: ast.For | ast.While | Comprehension
     says: str
 
 
-@dataclass(frozen=True)
-class _Path:
+class _Path(Struct, frozen=True):
     """The loops that lead to a place: ``depth`` of them per batch, with ``known`` iterations in total."""
 
     depth: int

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from slowtrain.causes import Cause
 from slowtrain.columns.spans import Event
@@ -18,8 +19,7 @@ MIN_ITERATORS = 0.5  # a step: fewer are an epoch's
 PASSING_FAMILIES = frozenset({"Slices", "Batch", "Prefetch", "Repeat", "Take", "Shuffle"})  # they compute no elements
 
 
-@dataclass(frozen=True)
-class RebuiltPipelineFinding:
+class RebuiltPipelineFinding(Struct, frozen=True):
     """What a step builds: ``iterators``, over ``data_sets`` that are new, and the ms of that.
 
     ``making_ms`` is the time of the iterators, ``lines_ms`` the rest of Python's time in the lines that build them.

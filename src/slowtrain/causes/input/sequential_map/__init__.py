@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from slowtrain.causes import Cause
 from slowtrain.columns.input_pipeline import Node, Pipeline
@@ -26,8 +28,7 @@ MIN_THREADED_CALL_US = 30.0  # assumed: a shorter call is mostly overhead, which
 MIN_IDLE_CORES = 0.25
 
 
-@dataclass(frozen=True)
-class SequentialInterleave:
+class SequentialInterleave(Struct, frozen=True):
     """An ``interleave`` whose data sets take turns; ``map_ms`` and ``elements`` of their maps for each batch.
 
     ``cycle_length`` is how many data sets it reads alternately; 0 if that is unknown.
@@ -54,8 +55,7 @@ class SequentialInterleave:
         return [Supply(pipeline=self.pipeline.with_nodes(parallel))]
 
 
-@dataclass(frozen=True)
-class SequentialUserMap:
+class SequentialUserMap(Struct, frozen=True):
     """A map that sets the pace of the pipeline, and its calls for each batch."""
 
     pipeline: Pipeline

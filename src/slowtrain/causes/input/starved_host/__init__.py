@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from slowtrain.causes import Cause
 from slowtrain.causes.idle_input_wait import find_idle_input_wait
@@ -30,8 +32,7 @@ MIN_IDLE_CORES_FOR_THREADS = 0.4  # enough to show that there are too few thread
 MAX_WIDTH_SHARE = 0.7  # of the calls that were asked for: with more under way the pool has enough threads
 
 
-@dataclass(frozen=True)
-class StarvedNode:
+class StarvedNode(Struct, frozen=True):
     """``width`` calls at once were asked for, ``under_way`` ran.
 
     ``few_threads``: there are too few threads, else too few cores. ``max_calls`` could run at once with as many threads

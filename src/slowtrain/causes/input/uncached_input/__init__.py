@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from slowtrain.causes import Cause
 from slowtrain.causes.input.uncached_input import caches
@@ -29,8 +30,7 @@ DISK_READ_FACTOR = 8.0  # times what copying in memory takes: a usual disk gives
 LOCAL_FILE_SYSTEMS = frozenset("ext2 ext3 ext4 xfs btrfs zfs f2fs overlay".split())  # network file systems are slow
 
 
-@dataclass(frozen=True)
-class StorageRoom:
+class StorageRoom(Struct, frozen=True):
     """The free bytes in memory, or on the disk of the working folder, that may keep results."""
 
     free_bytes: float
@@ -45,8 +45,7 @@ class StorageRoom:
         return " on the disk" if self.on_disk else ""
 
 
-@dataclass(frozen=True)
-class RepeatedWork:
+class RepeatedWork(Struct, frozen=True):
     """``node`` is the last deterministic map that sets the pace, or a zip of several.
 
     ``result_bytes``: all its results of an epoch. ``room``: where they fit; None if nowhere, or if that is unknown.

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from slowtrain.columns.input_pipeline import INFINITE_CARDINALITY, UNKNOWN_CARDINALITY, Node, Pipeline, WrittenDataset
 from slowtrain.model import Evidence, Place
@@ -47,8 +48,7 @@ MIN_COMPUTING_SHARE = 0.3  # of a node's time in computing ops
 CHANGING_OPS = ("ReadVariable", "ResourceGather", "Timestamp", "IteratorGetNext")  # ops whose result may change later
 
 
-@dataclass(frozen=True)
-class UnreadCache:
+class UnreadCache(Struct, frozen=True):
     """A cache that is never read. ``times``: passes that repeat the work.
 
     ``why``: ``anew`` (each data set that is built has its own cache), or no pass reaches the end: ``take`` (a later

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from slowtrain.script.interpreter.engine import queries
 from slowtrain.script.navigation import call_index, name_bindings, node_lookup, scope_names
@@ -19,8 +20,7 @@ INSPECTING_ATTRIBUTES = frozenset({"cardinality", "element_spec"})  # of a data 
 Loop = ast.For | ast.While
 
 
-@dataclass(frozen=True)
-class RebuiltCache:
+class RebuiltCache(Struct, frozen=True):
     """``built`` makes the data set in every iteration; ``does`` names the work that its ``cache`` should spare."""
 
     built: ast.expr
@@ -28,8 +28,7 @@ class RebuiltCache:
     does: str
 
 
-@dataclass(frozen=True)
-class _Iteration:
+class _Iteration(Struct, frozen=True):
     """One iteration of ``loop``, with the ``functions`` that run in it and the ``calls`` that lead to them."""
 
     source: Source

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from slowtrain.causes import Cause
 from slowtrain.columns.input_pipeline import Pipeline
@@ -21,8 +22,7 @@ MIN_HAND_WAITING_SHARE = (
 AHEAD_OPS = ("Prefetch", "ParallelMap", "ParallelInterleave", "ParallelBatch")
 
 
-@dataclass(frozen=True)
-class ExposedInput:
+class ExposedInput(Struct, frozen=True):
     """``ms`` a step in which batches are made and nothing else runs. ``hand``: lines of the loop make them."""
 
     ms: float

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from enum import Enum
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from slowtrain.causes import Cause
 from slowtrain.columns.input_pipeline import Node, Pipeline
@@ -40,8 +42,7 @@ class ReadingKind(Enum):
     SINGLE_READER = "one reader of record files sets the pace"
 
 
-@dataclass(frozen=True)
-class FileReading:
+class FileReading(Struct, frozen=True):
     """Reading of one kind in words, with the remedy. ``node``: its result can be cached; None if no such node reads."""
 
     kind: ReadingKind

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from math import prod
+
+from msgspec import Struct
 
 from slowtrain.model import Effect, Prescription, Spot
 from slowtrain.script.interpreter.engine import queries
@@ -47,8 +48,7 @@ def find_spots(source: Source) -> Iterable[Spot]:
         yield spots.node_spot(few.call, says, cure)
 
 
-@dataclass(frozen=True)
-class SmallFileMap:
+class SmallFileMap(Struct, frozen=True):
     call: ast.Call
     bytes: int
 
@@ -108,8 +108,7 @@ def _file_bytes(source: Source, call: ast.Call, flow: dataset_chains.DatasetChai
     return None
 
 
-@dataclass(frozen=True)
-class SmallFileWriter:
+class SmallFileWriter(Struct, frozen=True):
     """``call`` opens ``files`` files, one after the other, for ``records`` records each."""
 
     call: ast.Call

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from slowtrain.causes import Cause, fact_causes
 from slowtrain.model import Category, Evidence, Signal
@@ -39,8 +40,7 @@ LIMIT_WORDS = {
 CONFIG_OPTIONS = ("intra_op_parallelism_threads", "inter_op_parallelism_threads")  # of a ConfigProto
 
 
-@dataclass(frozen=True)
-class CoreLimit:
+class CoreLimit(Struct, frozen=True):
     """A limit of ``kind`` allows ``allowed`` of ``total`` cores. The steps keep ``busy`` cores busy."""
 
     kind: str

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
 
 from slowtrain.causes import Cause, fact_causes
 from slowtrain.columns.arrays import median_value
@@ -22,8 +22,7 @@ THROTTLE_BITS = POWER_BIT | 0x8 | 0x20 | 0x40 | 0x80
 MAX_GPUS = 16
 
 
-@dataclass(frozen=True)
-class ThrottledGpu:
+class ThrottledGpu(Struct, frozen=True):
     """A card's clock during the steps, its maximum, and NVML's reasons. ``share``: of the readings."""
 
     name: str

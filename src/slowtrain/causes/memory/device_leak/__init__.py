@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from slowtrain.causes import Cause
 from slowtrain.model import Effect, Evidence, Prescription, Signal, VerdictKind
@@ -20,8 +21,7 @@ MAX_HOURS_UNTIL_FULL = 30 * 24.0  # no run lasts long enough to notice a slower 
 MAX_HOURS_TO_SPOIL = 24.0  # memory that is full before a run of a day has ended matters more than any saving
 
 
-@dataclass(frozen=True)
-class DeviceGrowth:
+class DeviceGrowth(Struct, frozen=True):
     """Memory in use on ``device`` that grows by ``slope``, with containers that may keep it.
 
     ``left_bytes`` are full after ``hours``; both are None if unknown.

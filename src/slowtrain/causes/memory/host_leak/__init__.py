@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from slowtrain.causes import Cause
 from slowtrain.model import Evidence, Signal, VerdictKind
@@ -27,8 +28,7 @@ MAX_HOURS_UNTIL_FULL = 30 * 24.0  # no run lasts long enough to notice a slower 
 MIN_TRACES_PER_UNIT = 0.5  # functions a step or call: then the tracing is the cause, and host/retracing has the cure
 
 
-@dataclass(frozen=True)
-class HostGrowth:
+class HostGrowth(Struct, frozen=True):
     """Memory that grows by ``slope``, and is full after ``hours`` if these are known.
 
     ``suspects`` are containers of the script that keep it. ``kept`` are objects to which no name of the script leads.

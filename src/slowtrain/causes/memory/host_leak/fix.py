@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from slowtrain.causes.memory.host_leak import HostGrowth
 from slowtrain.model import Edit, Effect, Prescription
@@ -33,8 +34,7 @@ EMPTY_VALUES = {"list": ("[]", "list()"), "dict": ("{}", "dict()")}
 MAX_CONTAINER_SHARE = 0.25  # of the memory that was free throughout: the room that a limited container may take
 
 
-@dataclass(frozen=True)
-class NamedContainer:
+class NamedContainer(Struct, frozen=True):
     """A container by its name. ``attribute``: it belongs to an object. ``kind``: list or dict."""
 
     named: str

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass
 from math import prod
+
+from msgspec import Struct
 
 from slowtrain.script.interpreter.domain import shape_rules
 from slowtrain.script.interpreter.domain.call_events import Event
@@ -41,8 +42,7 @@ BRANCHING_NODES = (ast.If, ast.IfExp, ast.Try, ast.While, ast.Match)
 ASSIGNING_METHODS = frozenset({"assign", "assign_add", "assign_sub"})
 
 
-@dataclass(frozen=True)
-class _Block:
+class _Block(Struct, frozen=True):
     """Statements of every iteration, and the ``names`` of tensors of more than one number that the step returned."""
 
     statements: list[ast.stmt]
@@ -257,8 +257,7 @@ def _is_end_slice(at: ast.expr | None) -> bool:
     return isinstance(at, ast.Slice) or (isinstance(at, ast.UnaryOp) and isinstance(at.op, ast.USub))
 
 
-@dataclass(frozen=True)
-class KeptPlace:
+class KeptPlace(Struct, frozen=True):
     node: ast.expr
     says: str
     cure: str

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
 
 from slowtrain.causes import Cause
 from slowtrain.columns.spans import Event
@@ -20,8 +20,7 @@ TRAINING_CHANGES = ("halve the batch", "divide the batch", "float16", "a smaller
 DUMP_FIGURES = ("asked_bytes", "limit_bytes", "in_use_bytes", "free_bytes", "largest_free_bytes")
 
 
-@dataclass(frozen=True)
-class ExhaustedMemory:
+class ExhaustedMemory(Struct, frozen=True):
     """What the allocator's dump says, or else the exception alone; and the event of that exception, if there is one."""
 
     dump: Mapping[str, Any]

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
 
 from slowtrain.causes import MIN_SYMPTOM_SHARE, Cause
 from slowtrain.columns.spans import place_of
@@ -19,8 +19,7 @@ from slowtrain.whatif import Drop, Remedy
 MIN_LINE_SAMPLES = 8  # of the main thread at a line: fewer do not show its share of a step
 
 
-@dataclass(frozen=True)
-class SubnormalArray:
+class SubnormalArray(Struct, frozen=True):
     """An array of NumPy with subnormal numbers. Its line takes ``ms`` per step, ``saved_ms`` less without them."""
 
     name: str
@@ -48,8 +47,7 @@ class SubnormalArray:
         return Prescription("edit", Effect.EQUIVALENT, says)
 
 
-@dataclass(frozen=True)
-class SubnormalVariables:
+class SubnormalVariables(Struct, frozen=True):
     """``share`` of the variables' numbers are subnormal. ``where``: the variable with most of them, ``most``."""
 
     share: float

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from slowtrain.causes import Cause
 from slowtrain.columns.steps import is_loss
@@ -17,8 +18,7 @@ from slowtrain.trace import Trace
 from slowtrain.whatif import Remedy
 
 
-@dataclass(frozen=True)
-class FirstBadLoss:
+class FirstBadLoss(Struct, frozen=True):
     """The earliest known loss that is not finite, at ``at_ms`` of the run."""
 
     at_ms: float
@@ -26,8 +26,7 @@ class FirstBadLoss:
     numbers: Mapping[str, float]
 
 
-@dataclass(frozen=True)
-class NonfiniteFinding:
+class NonfiniteFinding(Struct, frozen=True):
     """``origin``: the first bad op, if a step was run again. ``suspects``: spots in the text, if its line is not known.
 
     ``lost_share``: of the run after the first bad loss.

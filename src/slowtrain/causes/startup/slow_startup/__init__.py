@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from slowtrain.causes import Cause
 from slowtrain.causes.startup.slow_startup import avoidable_starts
@@ -47,8 +48,7 @@ OPS_WITHOUT_KERNELS = frozenset(
 TRACED_TWICE_NAME = "multi_step_on_iterator"  # Keras traces the step of fit twice: the first time creates its variables
 
 
-@dataclass(frozen=True)
-class StartFinding:
+class StartFinding(Struct, frozen=True):
     """The avoidable part of the start that surely saves most."""
 
     worst: AvoidableStart
@@ -57,8 +57,7 @@ class StartFinding:
     last_batch: AvoidableStart | None
 
 
-@dataclass(frozen=True)
-class XlaPrice:
+class XlaPrice(Struct, frozen=True):
     """What a run without XLA saves at its start and loses in each step (low, likely, high)."""
 
     saved_ms: float
@@ -105,8 +104,7 @@ class XlaPrice:
         return found | ({"break_even_steps": self.break_even_steps} if self.break_even_steps else {})
 
 
-@dataclass(frozen=True)
-class XlaStart:
+class XlaStart(Struct, frozen=True):
     """A training function that XLA compiles."""
 
     start: AvoidableStart

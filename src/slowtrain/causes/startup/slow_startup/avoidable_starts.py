@@ -5,10 +5,10 @@ from __future__ import annotations
 import ast
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from enum import Enum, auto
 
 import numpy as np
+from msgspec import Struct, field
 
 from slowtrain.model import Place
 from slowtrain.trace import Trace
@@ -36,8 +36,7 @@ class AvoidableKind(Enum):
     SHAPES = auto()  # one function traced for each shape
 
 
-@dataclass(frozen=True)
-class AvoidableStart:
+class AvoidableStart(Struct, frozen=True):
     """A part of the start: its time, and how much of it could have been avoided."""
 
     kind: AvoidableKind

@@ -5,9 +5,10 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from math import prod
 from typing import Any
+
+from msgspec import Struct
 
 from slowtrain.causes import MIN_SYMPTOM_SHARE, Cause
 from slowtrain.model import Category, Evidence, Place, Signal
@@ -41,8 +42,7 @@ MIN_OWN_SHARE = 0.5  # of a line's time that is the script's own; with less the 
 MIN_HOST_SHARE = 0.5  # of the wait for data on its way to a device: the rest may be the link
 
 
-@dataclass(frozen=True)
-class HandFeed:
+class HandFeed(Struct, frozen=True):
     """Ms of a step: ``feed_ms`` for conversions, ``python_ms`` to make the batch, ``in_call_ms`` for arrays in a call.
 
     ``conversions`` is their number a step. In a profile it is the number of copies, and there are no places.
@@ -79,8 +79,7 @@ class HandFeed:
         )
 
 
-@dataclass(frozen=True)
-class _OwnLineMs:
+class _OwnLineMs(Struct, frozen=True):
     """The script's own ms in lines that may make the batch, and in others."""
 
     making: float

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass
 from math import prod
+
+from msgspec import Struct
 
 from slowtrain.script.fixes.input import hoisted_conversions
 from slowtrain.script.interpreter.engine import queries, step_loops
@@ -24,8 +25,7 @@ CONVERTING_FUNCTIONS = frozenset(
 MAX_NAME_DEPTH = 4
 
 
-@dataclass(frozen=True)
-class NeedlessConversion:
+class NeedlessConversion(Struct, frozen=True):
     call: ast.Call
     says: str
     cure: str

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from slowtrain.causes.transfer.per_step_feed import LIST_NODES, HandFeed, calls_at_line, is_conversion
 from slowtrain.model import Edit, Effect, Prescription
@@ -93,8 +94,7 @@ def as_array_once(source: Source, line: int) -> list[Edit]:
     ]
 
 
-@dataclass(frozen=True)
-class _TakenRows:
+class _TakenRows(Struct, frozen=True):
     """``item`` is ``rows[i]`` in the list ``over``; ``tail`` is its ``.x`` or ``["x"]``, ``parts`` the names in it."""
 
     rows: ast.Name | ast.Attribute

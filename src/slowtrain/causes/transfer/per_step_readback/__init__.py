@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from slowtrain.causes import MIN_SYMPTOM_SHARE, STEP_WORDS, Cause
 from slowtrain.model import Category, Evidence, Place, Signal
@@ -20,8 +21,7 @@ MIN_READBACK_SHARE = 0.5  # of the copies to the host: the others belong to ops 
 READBACK_GAIN_SHARE = 0.98  # of the wait
 
 
-@dataclass(frozen=True)
-class LoopReadback:
+class LoopReadback(Struct, frozen=True):
     """``count`` values are read back in a step. All lines that do it take ``lines_ms``.
 
     ``wait_ms`` is the wait for values that counts as readback; ``beside_device_ms`` is waited while the device works.
@@ -65,8 +65,7 @@ class LoopReadback:
         return [Drop({c: (1 - kept) * ms for c, ms in drops.items()}, spread=(0.65, 1.1))]
 
 
-@dataclass(frozen=True)
-class ProfiledReadback:
+class ProfiledReadback(Struct, frozen=True):
     """``count`` values are read back in a step, and the device idles for ``wait_ms``. A profile has no places."""
 
     count: float

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from slowtrain.causes import Cause, fact_causes, pcie_link
 from slowtrain.machine.tables.rule_table import LANE_GBPS
@@ -14,8 +15,7 @@ from slowtrain.trace import Trace
 from slowtrain.whatif import Drop, Remedy
 
 
-@dataclass(frozen=True)
-class GpuLink:
+class GpuLink(Struct, frozen=True):
     """A GPU's link at its best during the steps, and at the best that card and board can do."""
 
     generation: int
@@ -36,8 +36,7 @@ class GpuLink:
         return 0 < self.rate_gbps < self.max_gbps
 
 
-@dataclass(frozen=True)
-class SlowLinkFinding:
+class SlowLinkFinding(Struct, frozen=True):
     """The evidence, the link's rate as a share of the possible rate, and ms of copies over it that nothing hides."""
 
     evidence: Evidence

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from slowtrain.causes import MIN_SYMPTOM_SHARE, Cause, pcie_link
 from slowtrain.columns.device import DirectionCopies
@@ -24,8 +25,7 @@ MAX_MEAN_BYTES = 65536
 MAX_BYTES_PER_MS = 1e7  # of one large copy: 10 GB/s from ordinary memory at best
 
 
-@dataclass(frozen=True)
-class PageableCopies:
+class PageableCopies(Struct, frozen=True):
     """All copies of a step, of whose bytes ``share`` is pageable.
 
     ``exposed_ms`` is the time of pageable copies that no kernel hides.
@@ -58,8 +58,7 @@ class PageableCopies:
         return [Drop({Category.FEED: saved}, 0.0, (0.4, self.exposed_ms / saved))] if saved > 0 else []
 
 
-@dataclass(frozen=True)
-class TinyCopies:
+class TinyCopies(Struct, frozen=True):
     """The copies of a step, and the ms that are waited for them by category."""
 
     copied: DirectionCopies

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import prod
 from typing import Any
+
+from msgspec import Struct
 
 from slowtrain.causes import MIN_SYMPTOM_SHARE, Cause
 from slowtrain.columns.arrays import median_value
@@ -28,8 +29,7 @@ MIN_BYTES_SHARE = 0.5  # of a batch: the rest, such as labels and weights, may h
 MAX_CAST_SHARE = 1.1  # of the copied bytes: if more was cast, it was not the copied data, or not only
 
 
-@dataclass(frozen=True)
-class WideInputFinding:
+class WideInputFinding(Struct, frozen=True):
     """The wide part of a batch, and the ms of a step that its bytes take: to be copied, and to be cut from arrays."""
 
     part: WidePart
@@ -38,8 +38,7 @@ class WideInputFinding:
     copied_bytes: float
 
 
-@dataclass(frozen=True)
-class WidePart:
+class WidePart(Struct, frozen=True):
     """``share`` of a batch's bytes cross as ``dtype`` and could cross as ``narrow``."""
 
     dtype: str

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from slowtrain.script.fixes.input.tensor_operations import (
     BATCH_SAFE_LAYERS,

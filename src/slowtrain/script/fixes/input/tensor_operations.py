@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from slowtrain.model import Edit
 from slowtrain.script.text import syntax_tree
@@ -51,8 +52,7 @@ class NotProvenError(Exception):
     """Raised if the text does not prove the equivalence."""
 
 
-@dataclass(frozen=True)
-class ElementValue:
+class ElementValue(Struct, frozen=True):
     """A tensor computed from the element. Tensors with equal ``like`` have equal ranks."""
 
     rank: int | None
@@ -60,15 +60,13 @@ class ElementValue:
     group: bool = False  # a dictionary or tuple whose parts have this rank
 
 
-@dataclass(frozen=True)
-class ConstantValue:
+class ConstantValue(Struct, frozen=True):
     """A value that is the same for every element. ``rank`` is None if unknown."""
 
     rank: int | None = None
 
 
-@dataclass(frozen=True)
-class StructureValue:
+class StructureValue(Struct, frozen=True):
     """A tuple, list or dictionary of values. ``each``: the common value if their number is unknown."""
 
     parts: tuple[Value, ...] = ()
@@ -79,8 +77,7 @@ class StructureValue:
 Value = ElementValue | ConstantValue | StructureValue
 
 
-@dataclass
-class ReadFunction:
+class ReadFunction(Struct):
     """The result of following a function."""
 
     source: Source

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable
-from dataclasses import dataclass
 from itertools import pairwise
+
+from msgspec import Struct
 
 from slowtrain.model import Edit
 from slowtrain.script.interpreter.engine import queries
@@ -37,16 +38,14 @@ class UntranslatableError(Exception):
     """Raised for code without a known equivalent over arrays."""
 
 
-@dataclass(frozen=True)
-class VectorisedCode:
+class VectorisedCode(Struct, frozen=True):
     """The edits, and whether results stay bit-identical."""
 
     edits: tuple[Edit, ...]
     exact: bool
 
 
-@dataclass(frozen=True)
-class ArrayText:
+class ArrayText(Struct, frozen=True):
     """The text for an expression of this ``rank``. Without ``varies`` it is the same for all elements."""
 
     text: str
@@ -60,8 +59,7 @@ class ArrayText:
         return self.text if self.atom else f"({self.text})"
 
 
-@dataclass(frozen=True)
-class LoopAxis:
+class LoopAxis(Struct, frozen=True):
     """A loop with its index name, if any, and the text of its stop. It starts at 0."""
 
     index: str | None

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from slowtrain.model import Edit
 from slowtrain.script.navigation import call_index, node_lookup, scope_names
@@ -12,8 +13,7 @@ from slowtrain.script.text import edits, syntax_tree
 from slowtrain.script.text.source_file import FUNCTION_NODES, Source
 
 
-@dataclass(frozen=True)
-class ExtractedStatements:
+class ExtractedStatements(Struct, frozen=True):
     """Consecutive statements of one block that can be extracted into a function before ``anchor``."""
 
     statements: tuple[ast.stmt, ...]

@@ -5,8 +5,9 @@ from __future__ import annotations
 import ast
 import functools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct, field
 
 NOT_KNOWN: Any = object()  # the ``known`` of a value that is not known
 SEVERAL_CLASSES = "several classes"  # the ``dtype`` of an object of one of several classes
@@ -29,8 +30,7 @@ _WIDE_INTEGER_DTYPES = frozenset({"uint32", "int32", "uint64", "int64"})
 EACH_ITEM = -1  # in ``ragged``: each item has another shape; a loop over the items replaces it by its number
 
 
-@dataclass(eq=False, slots=True)
-class Value:
+class Value(Struct, eq=False):
     """One abstract value.
 
     ``kind``: "number", "text", "none", "array" (of NumPy), "tensor", "variable", "dataset", "graph" (a tf.function),
@@ -86,8 +86,7 @@ class Value:
                 yield from one.nested_values(depth - 1)
 
 
-@dataclass(frozen=True, eq=False)
-class CallArgs:
+class CallArgs(Struct, frozen=True, eq=False, dict=True):
     """The arguments of a call, and its node."""
 
     node: ast.AST

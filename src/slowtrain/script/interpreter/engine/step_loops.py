@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from slowtrain.script.interpreter.domain.call_events import Event, Loop
 from slowtrain.script.interpreter.engine import interpreter, queries
@@ -184,8 +185,7 @@ def steps_through_data(source: Source, loop: Loop) -> bool:
 BATCH_CALLS = ("train_on_batch",)
 
 
-@dataclass(frozen=True)
-class StepLoop:
+class StepLoop(Struct, frozen=True):
     """``loop`` takes a step in every iteration by ``call``; ``results``: the names that receive the call's result."""
 
     loop: ast.For | ast.While

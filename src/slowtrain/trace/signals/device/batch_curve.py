@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from slowtrain.columns.arrays import quantile
 from slowtrain.model import Category, Signal
@@ -19,8 +21,7 @@ MIN_STEPS_PER_EPOCH = 8  # steps that an epoch must keep; fewer are hardly train
 MAX_KERNEL_START_MS = 0.01  # upper bound of a kernel's start-up within its own time; empty kernels take 1 to 5 µs
 
 
-@dataclass(frozen=True)
-class StepTimeCurve:
+class StepTimeCurve(Struct, frozen=True):
     """Milliseconds per step by batch size, ascending, and the knee if it was found."""
 
     ms: Mapping[int, float]

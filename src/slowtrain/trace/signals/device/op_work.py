@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
 
 from slowtrain.columns.device import Device, Kernels
 from slowtrain.model import Category, Place
@@ -16,8 +16,7 @@ from slowtrain.trace import Trace
 MAX_EQUAL_TABLES = 1_000  # tables of equal size
 
 
-@dataclass(frozen=True)
-class WindowOp:
+class WindowOp(Struct, frozen=True):
     """An op of the window: ``scope/name`` and its type, with ms and executions per step."""
 
     name: str

@@ -6,8 +6,9 @@ Rates count bytes once: what an elementwise op must read and write. Therefore th
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from math import prod
+
+from msgspec import Struct
 
 from slowtrain.columns.device import Device
 from slowtrain.model import Place, Reached, Signal
@@ -20,8 +21,7 @@ UNKNOWN_FORMAT = "unknown"
 SIXTEEN_BIT_FORMATS = ("float16", "bfloat16")
 
 
-@dataclass(frozen=True)
-class CardPeaks:
+class CardPeaks(Struct, frozen=True):
     """Dense peaks of the card ``name`` in TFLOP/s.
 
     ``matrix``: float32, TF32 (None: not supported), 16 bits with float32 accumulation. ``double``: float64. Matrix
@@ -85,8 +85,7 @@ LONG_GAIN_SHARE, SHORT_GAIN_SHARE = 0.85, 0.4
 MAX_OP_LINES = 3
 
 
-@dataclass(frozen=True)
-class GpuCard:
+class GpuCard(Struct, frozen=True):
     """A GPU's vendor and compute capability."""
 
     vendor: str

@@ -7,9 +7,9 @@ by a twentieth while steps doubled. Therefore each change is compared with its p
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import numpy as np
+from msgspec import Struct
 
 from slowtrain.columns.arrays import NO_FLOATS, Floats, Ints
 from slowtrain.model import Category, Place
@@ -35,8 +35,7 @@ MAX_PAGE_MS = 20.0  # a page from a busy rotating disk; fewer pages do not expla
 MACHINE_KINDS = ("others", "stolen", "quota", "processor", "paging", "disk", "allocator")
 
 
-@dataclass(frozen=True)
-class SlowdownReason:
+class SlowdownReason(Struct, frozen=True):
     """What explains that late steps are slower than early ones.
 
     ``ms`` is the increase per step by category. ``kind`` is a category, ``line``, ``others``, ``clock``,
@@ -52,8 +51,7 @@ class SlowdownReason:
     by: str = ""
 
 
-@dataclass(frozen=True)
-class EarlyAndLate:
+class EarlyAndLate(Struct, frozen=True):
     """Early and late steps, as indices; increase of late ones by category; lines met in both, in ms per step."""
 
     trace: Trace

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from slowtrain.columns.arrays import Ints, median_value
 from slowtrain.model import Category

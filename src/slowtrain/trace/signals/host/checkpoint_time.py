@@ -7,9 +7,9 @@ main thread, by the text of the sampled lines.
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
 
 import numpy as np
+from msgspec import Struct
 
 from slowtrain.columns.arrays import Bools
 from slowtrain.columns.spans import Spans
@@ -32,8 +32,7 @@ MIN_FREQUENT_SHARE = 0.1  # of a step; used if so many steps save that none is a
 MAX_CHECKPOINT_LINES = 3
 
 
-@dataclass(frozen=True)
-class CheckpointTime:
+class CheckpointTime(Struct, frozen=True):
     """``passes``: how often; ``ms`` in all of them; ``training_ms`` in the rest of the training."""
 
     passes: int

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
+from msgspec import Struct
 
 from slowtrain.columns import intervals
 from slowtrain.columns.arrays import Bools, Floats, median_value
@@ -193,8 +193,7 @@ def is_in_keras(name: Name) -> bool:
     return "traceback_utils" in via or ("/utils/" not in via and "/preprocessing/" not in via)
 
 
-@dataclass(frozen=True)
-class LoopLines:
+class LoopLines(Struct, frozen=True):
     """Lines before and after the training call. ``outside_ms`` per step is outside that call and the wait for input."""
 
     before: tuple[Line, ...]

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from bisect import bisect
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from slowtrain.columns.arrays import median_value
 from slowtrain.columns.spans import Event, Spans
@@ -16,8 +17,7 @@ from slowtrain.trace import Trace
 from slowtrain.trace.signals.host.host_work import graph_step_ms, kernel_ms, starts_in_windows
 
 
-@dataclass(frozen=True)
-class TracedFunction:
+class TracedFunction(Struct, frozen=True):
     """One function and its traces in order. ``calls`` are its calls on any thread."""
 
     text: str

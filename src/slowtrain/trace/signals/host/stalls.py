@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
+from msgspec import Struct
 
 from slowtrain.columns import intervals
 from slowtrain.columns.arrays import Bools, Floats, median_value, quantile
@@ -33,8 +33,7 @@ MAX_PERIOD_DEVIATION = 0.1  # of the period; largest deviation of distances of r
 MIN_REGULAR_SHARE = 0.5  # of the stalls expected with a period; with fewer there is no period
 
 
-@dataclass(frozen=True)
-class Stall:
+class Stall(Struct, frozen=True):
     """A long step, or a long pause after one. ``excess_ms`` is the time beyond the surrounding steps."""
 
     step: int
@@ -44,8 +43,7 @@ class Stall:
     inside: bool
 
 
-@dataclass(frozen=True)
-class Stalls:
+class Stalls(Struct, frozen=True):
     """Stalls of one kind. ``period`` is in steps, None if irregular; ``usual_ms`` is a step without a stall."""
 
     kind: str

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
+from msgspec import Struct
 
 from slowtrain.columns import intervals
 from slowtrain.columns.spans import Event, Spans, times_of
@@ -26,8 +26,7 @@ MIN_TOLD_SHARE = 0.02  # of the start; smaller parts are in the JSON only
 PART_KEY = "{}_ms"
 
 
-@dataclass(frozen=True)
-class StartPart:
+class StartPart(Struct, frozen=True):
     """A part of the start: ``key`` names it in JSON, ``start_sentence`` in sentences."""
 
     key: str
