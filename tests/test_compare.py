@@ -40,7 +40,7 @@ def test_a_real_change_is_found_in_its_category() -> None:
 
 
 def sized(found: Trace, samples: int) -> Trace:
-    return replace(found, steps=structs.replace(found.steps, size=np.full(len(found.steps), samples)))
+    return structs.replace(found, steps=structs.replace(found.steps, size=np.full(len(found.steps), samples)))
 
 
 def test_larger_batches_are_held_against_smaller_ones_sample_by_sample() -> None:

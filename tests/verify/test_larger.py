@@ -121,8 +121,8 @@ def test_data_of_unknown_length_is_as_long_as_an_epoch_was() -> None:
     of = structs.replace(parse_drawing(SMALL + "@repeat 300"), events=())
     block = np.arange(len(of.steps)) // 200  # steps, of two samples
     known = asdict(timed(most=2048))
-    assert goal(known, replace(of, steps=structs.replace(of.steps, block=block))) == 32
-    assert goal(known, replace(of, steps=structs.replace(of.steps, block=0 * block))) == 256  # it may go on
+    assert goal(known, structs.replace(of, steps=structs.replace(of.steps, block=block))) == 32
+    assert goal(known, structs.replace(of, steps=structs.replace(of.steps, block=0 * block))) == 256  # it may go on
 
 
 def test_the_forecast_of_a_device_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
