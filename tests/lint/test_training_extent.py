@@ -282,3 +282,28 @@ def test_pictures_that_a_person_looks_at(folder: Folder, show: str, found: list[
 def test_a_picture_that_is_shown_after_an_epoch(folder: Folder) -> None:
     inner = "for other in names:\n        model.predict(image)\n    plt.show()"
     assert _causes(folder, UPLOADS.format(show=inner)) == ["host/predict-in-loop"]
+
+
+ROWS = """\
+import keras
+import numpy as np
+import tensorflow as tf
+{network}
+
+ds = tf.data.Dataset.from_tensor_slices((np.zeros((60000, 50), np.int32), labels))
+ds = ds.map(lambda words, label: (words, tf.cast(label, tf.float32))).batch(32).prefetch(1)
+model.fit(ds, epochs=10)
+"""
+
+
+@pytest.mark.parametrize(
+    ("network", "found"),
+    [
+        ("model = keras.Sequential([keras.layers.Dense(1)])", True),
+        ("from models import bert_small as model", True),
+        ("from transformers import TFAutoModelForTokenClassification", False),
+        ("model = keras.applications.EfficientNetB0(weights=None)", False),
+    ],
+)
+def test_work_that_is_small_beside_a_large_network(folder: Folder, network: str, found: bool) -> None:
+    assert ("input/per-element-map" in _causes(folder, ROWS.format(network=network))) is found

@@ -126,7 +126,7 @@ class Cause(ABC, Generic[FindingT]):
     fills_memory: ClassVar[bool] = False  # memory ran out or will: that comes before any saving
     exhausts_memory: ClassVar[bool] = False  # memory ran out: the run is memory-bound whatever its steps are
     loses_training: ClassVar[bool] = False  # nothing is left of what was trained: that comes before any speed
-    costs_each_call: ClassVar[bool] = False  # a fixed cost of each call: no loss at a line that runs once an episode
+    usual_ms_per_step: ClassVar[float | None] = None  # order of magnitude, for ``lint``; None: unknown, or large
     batch_probes: ClassVar[bool] = False  # ``fix`` times steps at other batch sizes before it makes the batch larger
     lines_shared_as: ClassVar[str] = ""  # a line of one may show the causes with the same word
     watch_rules: ClassVar[frozenset[str]] = frozenset()  # rules of ``watch`` that are a cheap sign of this cause

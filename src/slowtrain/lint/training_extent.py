@@ -33,6 +33,14 @@ UNCOUNTED_TRAINING = frozenset(
     "Session InteractiveSession MonitoredTrainingSession Estimator search value_and_grad".split()
 )
 ARRAY_FUNCTIONS = frozenset("array asarray constant convert_to_tensor".split())
+MIN_STEP_SHARE = 0.05  # of a step: less is not worth an edit
+LEAST_STEP_MS = 1.0
+LARGE_NETWORK_STEP_MS = 20.0  # of a batch through a network that was published for pictures or texts
+LARGE_NETWORK = re.compile(
+    r"(?:ResNet|DenseNet|EfficientNet|Inception|ConvNeXt|NASNet|RegNet|VGG1)\w*\d|Xception|InceptionResNetV2"
+    r"|(?:TF)?(?:Albert|Auto|Bart|Bert|Camembert|Deberta|DistilBert|Electra|GPT2|Roberta|T5|ViT|XLNet)(?:Model|For)\w*"
+    r"|(?:Bert|Roberta|Gemma|GPT2|ViT|StableDiffusion)\w*(?:Backbone|Classifier|CausalLM)"
+)
 _TEST_NAME = re.compile(r"(?:^|[/\\])(?:test_[^/\\]*|[^/\\]*_test|conftest)\.py$")
 
 _TEST_SET_NAME = re.compile(r"(?:^|_)test(?:_|$)|^test(?:set|ds|data)", re.IGNORECASE)
@@ -46,13 +54,20 @@ def is_worth_an_edit(source: Source, cause: Cause[Any], spot: Spot) -> bool:
         return False
     if cause.family == "input" and _makes_test_set(source, spot):
         return False
-    if cause.costs_each_call and _is_once_per_episode(source, spot):
+    if cause.usual_ms_per_step is not None and (
+        cause.usual_ms_per_step < MIN_STEP_SHARE * _least_step_ms(source) or _is_once_per_episode(source, spot)
+    ):
         return False
     counts = list(_step_counts(source))
     if not counts and _makes_few_elements(source, spot):
         return False
     steps = _known_sum(counts)
     return steps is None or steps >= step_loops.MIN_LOOP_TURNS
+
+
+def _least_step_ms(source: Source) -> float:
+    """A lower bound of a training step, by the published networks that the file names."""
+    return LARGE_NETWORK_STEP_MS if any(map(LARGE_NETWORK.fullmatch, source.words)) else LEAST_STEP_MS
 
 
 def is_test_file(source: Source) -> bool:

@@ -57,7 +57,7 @@ class PredictInLoop(Cause[RepeatedCallFinding]):
     """`predict`, `evaluate` or `fit` is called again and again for little work."""
 
     title = "Predict, evaluate or fit is called in a loop for little work"
-    costs_each_call = True
+    usual_ms_per_step = 30.0  # each call makes a data set and starts its threads
     needs = frozenset({Signal.CALLS, Signal.PHASES})
     words = (".predict", ".fit")
 

@@ -102,6 +102,7 @@ class PerElementMap(Cause[NestedWindows | TinyMaps]):
     title = "Map is called for each element"
     needs = frozenset({Signal.STEPS, Signal.INPUT, Signal.PIPELINE})
     symptoms = frozenset({Category.INPUT})
+    usual_ms_per_step = 0.5  # some dozen calls of 10 µs
     words = (".map", "flat_map")
 
     def find(self, trace: Trace) -> NestedWindows | TinyMaps | None:

@@ -92,7 +92,7 @@ class PerStepReadback(Cause[LoopReadback | ProfiledReadback]):
     """Every step reads values back to Python: losses, norms, predictions, for a line of log."""
 
     title = "Values are read back in every step"
-    costs_each_call = True
+    usual_ms_per_step = 0.1  # some reads of 20 µs
     needs = frozenset({Signal.STEPS, Signal.READBACKS})
     words = STEP_WORDS
 
