@@ -265,10 +265,13 @@ def _smaller_data(data: Any) -> Any:
 
 
 def recompute_activations(created: CreatedLayers, _: str) -> None:
-    """Lets the backward pass compute activations again instead of keeping them (``keras.RematScope``)."""
+    """Lets the backward pass compute activations again instead of keeping them.
+
+    The mode is not "full", because TensorFlow's gradients then accept no keyword such as ``training``.
+    """
 
     def patch(keras: Any) -> None:
-        keras.RematScope(mode="full").__enter__()
+        keras.RematScope(mode="activations").__enter__()
 
     patch_on_import(created.recorder, "keras", patch)
 

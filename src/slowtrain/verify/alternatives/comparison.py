@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 
 from slowtrain.errors import InputError
-from slowtrain.model.measurements import Alternative, InferenceForm, LayerShare, Range, Shrinking, Unmeasured
+from slowtrain.model.measurements import Alternative, InferenceForm, Range, Shrinking, Unmeasured
 from slowtrain.number_text import format_count
 from slowtrain.trace import Trace
 from slowtrain.trace.loading import recording_trace, side_files
 from slowtrain.trace.signals.device import op_work
 from slowtrain.verify.alternatives.loss_curves import LossCurve, loss_curve
-from slowtrain.verify.alternatives.model_alternatives import AS_IS, Change, ModelContents, model_changes
+from slowtrain.verify.alternatives.model_alternatives import AS_IS, Change, ModelContents, layer_shares, model_changes
 from slowtrain.verify.batch_sizes import throughput_curve
 from slowtrain.verify.batch_sizes.batch_probe import UNTRAINED, BatchProbes, step_batch
 from slowtrain.verify.measurement import probe_process
@@ -28,7 +28,7 @@ ROUNDS = 3  # the least from which there is an interval
 INVENTORY_RULE = Rule(seconds=2.0, steps=60, windows=True)
 MAX_STEPS = 400  # whose losses a probe keeps
 KNEE_BUDGET_SHARE = 0.25  # of the time, for the search of the batch at the knee
-MAX_LAYERS = 6
+MAX_LAYERS = 6  # that are shown
 TIME_MARGIN = 1.2  # times the longest round so far
 
 
@@ -61,7 +61,7 @@ def compare_alternatives(bench: Bench, rule: Rule) -> Shrinking:
         (bench.script.target, *bench.script.arguments),
         side_files.source_sha256(trace.facts),
         side_files.computing_device(trace.facts),
-        contents.layers,
+        contents.layers[:MAX_LAYERS],
         tuple(rows),
         inference,
         (*failed, *unmeasured, *no_inference),
@@ -99,7 +99,7 @@ def _inventory(bench: Bench) -> Trace:
 def _model_contents(bench: Bench, trace: Trace) -> ModelContents:
     about: Mapping[str, Any] = trace.fact("model") or {}
     shares = op_work.time_share_by_layer(trace.kernels) if trace.kernels is not None else []
-    layers = tuple(LayerShare(name, share) for name, share in shares[:MAX_LAYERS])
+    layers = tuple(layer_shares(about.get("layers", ()), shares))
     batch = step_batch(trace)
     knee, why = _find_knee(bench, batch)
     return ModelContents(about, layers, batch, knee, why, trace.on_accelerator, trace.on_jax)

@@ -10,6 +10,7 @@ from slowtrain.capture.sandbox.model_changes import MIN_PICTURE_SIDE, SEPARABLE_
 from slowtrain.model import Effect
 from slowtrain.model.measurements import LayerShare, Unmeasured
 from slowtrain.number_text import format_count
+from slowtrain.profile.framework_names import NAME_NUMBER
 from slowtrain.verify.measurement.probe_process import Treatment
 
 ACCUMULATED_BATCHES = 4
@@ -130,15 +131,30 @@ def _smaller_block(found: ModelContents) -> Iterator[Change | Unmeasured]:
 def expensive_block(layers: Sequence[Mapping[str, Any]], times: Sequence[LayerShare]) -> list[Mapping[str, Any]]:
     """The hidden layers as wide as the one that takes the most time; the most parameters where no time is known."""
     hidden = [one for one in layers if one["number"] and one["width"] > 1 and not one["output"]]
-    if not hidden:
-        return []
-    share = {one["name"]: sum(t.share for t in times if _is_time_of(t.name, one["name"])) for one in hidden}
-    first = max(hidden, key=lambda one: (share[one["name"]], one["parameters"]))
-    return [one for one in hidden if one["width"] == first["width"]]
+    share = {one.name: one.share for one in times}
+    first = max(hidden, key=lambda one: (share.get(one["name"], 0.0), one["parameters"]), default=None)
+    return [one for one in hidden if first is not None and one["width"] == first["width"]]
 
 
-def _is_time_of(scope: str, layer: str) -> bool:
-    return layer in scope.split("/")
+def layer_shares(layers: Sequence[Mapping[str, Any]], scopes: Sequence[tuple[str, float]]) -> list[LayerShare]:
+    """The share of each layer, by its name; what is in no layer keeps the name of its scope.
+
+    Keras 3 adds a number to a layer's name in each further call, ``conv2d_3_1``, which may look like the name of
+    another layer. Whether names have it is decided for all of them: by what matches more layers.
+    """
+    names = {one["name"] for one in layers}
+    plain = {part for scope, _ in scopes for part in scope.split("/") if part in names}
+    numbered = {name for scope, _ in scopes for part in scope.split("/") if (name := _without_number(part)) in names}
+    found: dict[str, float] = {}
+    for scope, share in scopes:
+        parts = [_without_number(p) if len(numbered) > len(plain) else p for p in scope.split("/")]
+        name = next((p for p in reversed(parts) if p in names), scope)
+        found[name] = found.get(name, 0.0) + share
+    return [LayerShare(name, share) for name, share in sorted(found.items(), key=lambda one: -one[1])]
+
+
+def _without_number(part: str) -> str:
+    return NAME_NUMBER.sub("", part)
 
 
 def _layer_names(layers: Sequence[Mapping[str, Any]]) -> str:
