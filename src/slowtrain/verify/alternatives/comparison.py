@@ -82,6 +82,12 @@ def _run(bench: Bench, name: str, treatment: Treatment, rule: Rule, seed: int) -
     )  # fmt: skip
 
 
+def _bench_below(bench: Bench, name: str) -> Bench:
+    folder = bench.folder / name
+    folder.mkdir(parents=True)
+    return replace(bench, folder=folder)
+
+
 def _inventory(bench: Bench) -> Trace:
     """The unchanged script, recorded with the layers of its model and the time of its ops."""
     probe = _run(bench, "the unchanged script", Treatment(model=()), INVENTORY_RULE, bench.seed)
@@ -111,7 +117,9 @@ def _find_knee(bench: Bench, batch: int) -> tuple[int | None, str]:
         return None, "the steps do not show how many samples they take"
     deadline = time.monotonic() + bench.left_s * KNEE_BUDGET_SHARE
     try:
-        curve = throughput_curve.measure_curve(replace(bench, deadline=deadline), None, own=batch)
+        curve = throughput_curve.measure_curve(
+            replace(_bench_below(bench, "batches"), deadline=deadline), None, own=batch
+        )
     except InputError as error:
         return None, str(error)
     largest = max((p.batch for p in curve.points), default=0)
@@ -237,7 +245,7 @@ def _inference_forms(bench: Bench) -> tuple[tuple[InferenceForm, ...], list[Unme
 
 def _measure_peaks(bench: Bench, changes: Sequence[Change], batch: int) -> tuple[dict[str, int], list[str]]:
     """The peak of the allocator's memory in three steps, by the name of the change, as far as the time suffices."""
-    sizing = BatchProbes(bench)
+    sizing = BatchProbes(_bench_below(bench, "memory"))
     sizing.own = batch
     found: dict[str, int] = {}
     for at, change in enumerate(changes):
