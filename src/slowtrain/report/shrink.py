@@ -10,6 +10,7 @@ from msgspec import Struct, field
 
 from slowtrain import __version__
 from slowtrain.model.measurements import Alternative, InferenceForm, LayerShare, Range, Shrinking, Unmeasured
+from slowtrain.number_text import format_count
 from slowtrain.report import wording
 from slowtrain.report.documents import Count, Tool, build_document, json_text
 from slowtrain.report.terminal import Terminal, joined_lines, readable_width
@@ -45,18 +46,21 @@ def shrink_headline(found: Shrinking) -> str:
 
 def range_text(found: Range) -> str:
     if not math.isfinite(found.high):
-        return f"{found.value:.2f} (one round, no interval)"
+        return f"{found.value:.2f} (no interval: too few rounds)"
     return f"{found.value:.2f} ({found.low:.2f} to {found.high:.2f})"
 
 
 def reached_text(one: Alternative) -> str:
-    """The seconds of training until the target loss, and how many times as soon that is."""
+    """The seconds of training until the target loss."""
     if one.loss is None:
         return "not known"
-    if one.reached_s is None:
-        return "not reached in this time"
-    seconds = wording.duration_text(1e3 * one.reached_s)
-    return f"{seconds}, {range_text(one.sooner)}x" if one.sooner is not None else seconds
+    return "not reached" if one.reached_s is None else wording.duration_text(1e3 * one.reached_s)
+
+
+def gain_text(one: Alternative) -> str:
+    """How many times as fast a sample is, and how many times as soon the loss is reached."""
+    faster = f"a sample {range_text(one.speedup)} times as fast"
+    return f"{faster}, the loss {range_text(one.sooner)} times as soon" if one.sooner is not None else faster
 
 
 def rows_by_gain(found: Shrinking) -> list[Alternative]:
@@ -82,7 +86,8 @@ def layers_text(layers: tuple[LayerShare, ...]) -> str:
 def conditions_text(found: Shrinking) -> str:
     """How it was measured."""
     took = wording.duration_text(1e3 * found.seconds)
-    rounds = f"{found.rounds} rounds, each with another seed, all alternatives in turn; {took} in all"
+    counted = format_count(found.rounds, "round")
+    rounds = f"{counted}, each with another seed, all alternatives in turn; {took} in all"
     if found.samples is None:
         return f"{rounds}. The steps report no losses that could be compared."
     return (
@@ -97,15 +102,16 @@ def _text_lines(found: Shrinking, out: Terminal) -> Iterator[str]:
         yield from out.section("Where the time of a step goes")
         yield from out.hanging("  ", layers_text(found.layers))
     yield from out.section("Training: nothing is written, each row is a run of the changed model")
-    yield out.style(out.fit(HEAD), "dim")
+    yield out.style(HEAD, "dim")
     for one in rows_by_gain(found):
-        yield out.fit_end(f"  {out.column(one.name, NAME_COLUMNS)}{_figures(one)}   ", reached_text(one))
+        yield out.fit_end(f"  {out.column(one.name, NAME_COLUMNS)}{_figures(one)}  ", reached_text(one))
     yield ""
     for one in rows_by_gain(found)[1:]:
-        yield from out.hanging(f"  {one.name}: ", f"{one.says} ({wording.effect_words(one.effect)})", indent=4)
+        says = f"{one.says} ({wording.effect_words(one.effect)}): {gain_text(one)}"
+        yield from out.hanging(f"  {one.name}: ", says, indent=4)
     if found.inference:
         yield from out.section("Inference is another question: these forms make nothing of the training faster")
-        yield out.style(out.fit(INFERENCE_HEAD), "dim")
+        yield out.style(INFERENCE_HEAD, "dim")
         for form in found.inference:
             start = (
                 f"  {out.column(form.name, NAME_COLUMNS)}{wording.bytes_text(form.bytes):>10}"
@@ -125,8 +131,17 @@ def _text_lines(found: Shrinking, out: Terminal) -> Iterator[str]:
 def _figures(one: Alternative) -> str:
     rate = wording.number_text(one.samples_per_s) if one.samples_per_s is not None else "-"
     memory = wording.bytes_text(one.peak_bytes) if one.peak_bytes is not None else "-"
-    parameters = f"{one.parameters:,}" if one.parameters is not None else "-"
-    return f"{wording.duration_text(one.step_ms):>8}{rate:>11}{memory:>10}{parameters:>12}{loss_text(one):>9}"
+    return f"{wording.duration_text(one.step_ms):>9}{rate:>10}{memory:>9}{weights_text(one):>8}{loss_text(one):>8}"
+
+
+def weights_text(one: Alternative) -> str:
+    """The number of parameters, in thousands or millions."""
+    if one.parameters is None:
+        return "-"
+    for unit, scale in (("M", 1e6), ("k", 1e3)):
+        if one.parameters >= scale:
+            return f"{one.parameters / scale:.3g}{unit}"
+    return str(one.parameters)
 
 
 class AlternativeDocument(Struct):

@@ -26,9 +26,9 @@ from slowtrain.verify.measurement.probe_process import Candidate, Probe, Rule, T
 
 ROUNDS = 3  # the least from which there is an interval
 INVENTORY_RULE = Rule(seconds=2.0, steps=60, windows=True)
-MAX_STEPS = 400  # whose losses a probe keeps
 KNEE_BUDGET_SHARE = 0.25  # of the time, for the search of the batch at the knee
 MAX_LAYERS = 6  # that are shown
+TIME_ENDED = "the time ended; give a longer --budget"
 TIME_MARGIN = 1.2  # times the longest round so far
 
 
@@ -47,8 +47,8 @@ def compare_alternatives(bench: Bench, rule: Rule) -> Shrinking:
     trace = _inventory(bench)
     contents = _model_contents(bench, trace)
     changes, unmeasured = model_changes(contents)
-    processes, failed, rounds = _run_rounds(bench, [AS_IS, *changes], rule)
     inference, no_inference = _inference_forms(bench)
+    processes, failed, rounds = _run_rounds(bench, [AS_IS, *changes], rule)
     peaks, notes = _measure_peaks(bench, [c for c in (AS_IS, *changes) if c.name in processes], contents.batch)
     samples, target = _target(processes)
     rows = [
@@ -142,7 +142,11 @@ def _run_rounds(
         for change in order:
             if change.name not in processes:
                 continue
+            if bench.left_s <= 0:
+                break
             probe = _run(bench, f"{change.name}, round {number + 1}", change.treatment, rule, bench.seed + number)
+            if bench.left_s <= 0 and not probe.step_ms:
+                break  # a process that was cut short says nothing about the change
             if probe.failed or not probe.step_ms:
                 if change is AS_IS:
                     raise InputError(f"{bench.script.target} could not be timed: {probe.failed or 'no steady steps'}")
@@ -153,7 +157,10 @@ def _run_rounds(
         longest_s = max(longest_s, time.monotonic() - begun)
     else:
         number = ROUNDS
-    return processes, failed, number
+    if not processes[AS_IS.name]:
+        raise InputError(f"the time ended before {bench.script.target} was timed; give a longer --budget")
+    failed += [Unmeasured(name, TIME_ENDED) for name, several in processes.items() if not several]
+    return {name: several for name, several in processes.items() if several}, failed, number
 
 
 def _measured(probe: Probe) -> Measured:
@@ -223,7 +230,7 @@ def _range(pairs: Sequence[tuple[float, float]]) -> Range:
 def _inference_forms(bench: Bench) -> tuple[tuple[InferenceForm, ...], list[Unmeasured]]:
     """The forms for inference, timed in turn in one process; those that this model cannot take, with the reason."""
     if bench.left_s <= 0:
-        return (), [Unmeasured("inference", "the time ended; give a longer --budget")]
+        return (), [Unmeasured("inference", TIME_ENDED)]
     probe = _run(bench, "forms for inference", Treatment(model=(), inference=True), Rule(seconds=0.0), bench.seed)
     rows: list[dict[str, Any]] = []
     if not probe.failed:
@@ -249,9 +256,10 @@ def _measure_peaks(bench: Bench, changes: Sequence[Change], batch: int) -> tuple
     sizing.own = batch
     found: dict[str, int] = {}
     for at, change in enumerate(changes):
-        if found and bench.left_s < TIME_MARGIN * max(r.seconds for r in sizing.recorded):
+        longest_s = max((r.seconds for r in sizing.recorded), default=0.0)
+        if bench.left_s <= TIME_MARGIN * longest_s:
             rest = len(changes) - at
-            return found, [f"the memory of {format_count(rest, 'alternative')} was not measured: the time ended"]
+            return found, [f"the memory of {format_count(rest, 'alternative')} was not measured: {TIME_ENDED}"]
         try:
             found[change.name] = sizing.treated(change.treatment, f"the memory of {change.name}").record.peak_bytes
         except InputError as error:
