@@ -16,11 +16,9 @@ from slowtrain.report.documents import Count, Tool, build_document, json_text
 from slowtrain.report.terminal import Terminal, joined_lines, readable_width
 
 SCHEMA = "slowtrain.shrink/1"
-NAME_COLUMNS = 22
-HEAD = (
-    f"  {'':{NAME_COLUMNS}}{'step':>8}{'samples/s':>11}{'memory':>10}{'parameters':>12}{'loss':>9}   time to the loss"
-)
-INFERENCE_HEAD = f"  {'':{NAME_COLUMNS}}{'size':>10}{'batch':>9}   speed, difference of outputs, what can be trained"
+NAME_COLUMNS = 20
+HEAD = f"  {'':{NAME_COLUMNS}}{'step':>9}{'samples/s':>10}{'memory':>9}{'weights':>8}{'loss':>8}  to the loss"
+INFERENCE_HEAD = f"  {'':{NAME_COLUMNS}}{'size':>10}{'batch':>9}   speed, difference of outputs, training"
 
 
 def shrink_text(found: Shrinking, *, width: int = 80, colour: bool = False, unicode: bool = True) -> str:
