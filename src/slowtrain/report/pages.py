@@ -24,7 +24,7 @@ from markupsafe import Markup, escape
 from slowtrain.model import Attribution, Band, Chart, Checkup, InputNode, Part, Pictures
 from slowtrain.model.exhaustion import Dump, Exhaustion
 from slowtrain.model.inspections import CheckState, Sheet
-from slowtrain.model.measurements import BatchCurve, Crossover, MemoryAnswer, Proof
+from slowtrain.model.measurements import BatchCurve, Crossover, MemoryAnswer, Proof, Shrinking
 from slowtrain.number_text import format_count, format_number
 from slowtrain.report import charts, documents, wording
 
@@ -138,6 +138,13 @@ def crossover_page(found: Crossover) -> str:
     return _fill_template(
         "crossover.html", crossover.crossover_json(found), found=found, crossover=crossover, plot=plot
     )
+
+
+def shrink_page(found: Shrinking) -> str:
+    """What cheaper models do to a step, to memory and to the loss."""
+    from slowtrain.report import shrink
+
+    return _fill_template("shrink.html", shrink.shrink_json(found), found=found, shrink=shrink)
 
 
 def doctor_page(sheet: Sheet) -> str:

@@ -19,9 +19,10 @@ import wrapt
 from slowtrain.capture.core.patching import patch_on_import
 from slowtrain.capture.core.recorder import Recorder, now
 from slowtrain.capture.core.thread_state import EAGER_STEP, TRAINING_STEP, Progress, StepResult, scalar_value
-from slowtrain.capture.sandbox import source_overlay, tensorflow_redirection, treatments
+from slowtrain.capture.sandbox import model_changes, source_overlay, tensorflow_redirection, treatments
 from slowtrain.capture.sandbox.batch_size import BatchSizeChange
 from slowtrain.capture.sandbox.file_redirection import FileRedirection, replace_for_good
+from slowtrain.capture.sandbox.inference_forms import InferenceForms
 from slowtrain.capture.sandbox.scratch_folder import ScratchFolder
 from slowtrain.capture.sandbox.weight_digests import WeightDigests
 from slowtrain.capture.windows.allocation_requests import AllocationRequests
@@ -61,6 +62,10 @@ def begin_probe(recorder: Recorder, progress: Progress) -> None:
     treatments.install_treatments(recorder, plan["cures"])
     if "rebatch" in plan:
         BatchSizeChange(recorder, *plan["rebatch"]).install()
+    if "model" in plan:
+        stop.notes.append(model_changes.install_model_changes(recorder, plan["model"]).note)
+    if "inference" in plan:
+        InferenceForms(recorder, progress, exit_at_once).install()
     if "requests" in plan:
         AllocationRequests(recorder, progress, int(plan["requests"]), exit_at_once).install()
     _current_plan.update(plan)  # last: without it nothing is run

@@ -101,8 +101,13 @@ class BatchProbes:
             )
         return found
 
-    def _record(self, batch: int | None, what: str) -> RecordedProbe:
-        treatment = Treatment(
+    def treated(self, treatment: Treatment, what: str) -> RecordedProbe:
+        """Records the script with another treatment. Raises ``InputError`` if it does not train."""
+        return self._record(None, what, treatment)
+
+    def _record(self, batch: int | None, what: str, treatment: Treatment | None = None) -> RecordedProbe:
+        treatment = replace(
+            treatment or Treatment(),
             requests=ALLOCATOR_RECORD_STEPS,
             environment={**ALLOCATOR_ENVIRONMENT, LIMIT_VARIABLE: str(max(spare_host_bytes() >> 20, 64))},
         )

@@ -6,6 +6,7 @@ import contextlib
 import json
 import math
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -34,6 +35,9 @@ OUTPUT_TAIL_BYTES = 4000  # of the script's last output, kept if it failed
 MAX_OUTPUT_BYTES = 64 << 20  # that are kept on the disk
 PROBE_ID_VARIABLE = "SLOWTRAIN_PROBE_ID"  # set in the environment of every process of a probe, and of no other
 POLL_S = 0.1
+_ERROR_LINE = re.compile(r"[\w.]*(?:Error|Exception|Interrupt|Exit): ")
+_KERAS_CALL = re.compile(r"Exception encountered when calling .*\.\Z")
+_ANSI_STYLE = re.compile(r"\x1b\[\d*m")
 MIN_LONG_STEP_FACTOR = 3.0  # times the median: a longer step contains something that the others do not
 MIN_UNEVEN_SHARE = 0.05  # of the time spent in such steps beyond the median; less may be caused by the machine
 MIN_LONG_STEPS = 6
@@ -69,12 +73,16 @@ class Treatment:
     """What the recorder changes or records in addition, and variables in the environment of this probe only.
 
     ``cures`` are names of ``capture/treatments``. ``rebatch``: batches of the first number of samples get the second
-    number. ``requests``: records the allocator during so many training steps, after which the probe ends.
+    number. ``requests``: records the allocator during so many training steps, after which the probe ends. ``model``:
+    changes of ``capture/sandbox/model_changes``; if it is not None, the model's layers are recorded. ``inference``:
+    measures the model in forms for inference, after which the probe ends.
     """
 
     cures: tuple[str, ...] = ()
     rebatch: tuple[int, int] | None = None
     requests: int | None = None
+    model: tuple[str, ...] | None = None
+    inference: bool | None = None
     environment: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -150,7 +158,7 @@ def run_probe(
         "overlay": dict(candidate.texts), "seconds": rule.seconds, "steps": rule.steps, "seed": seed,
         "module": script.module, "temporary": before, "cures": treatment.cures,
     }  # fmt: skip
-    plan |= {n: v for n in ("rebatch", "requests") if (v := getattr(treatment, n)) is not None}
+    plan |= {n: v for n in ("rebatch", "requests", "model", "inference") if (v := getattr(treatment, n)) is not None}
     (folder / "plan.json").write_text(json.dumps(plan), encoding="utf-8")
     argv = [sys.executable, "-c", probe.COMMAND, script.target, *script.arguments]
     environment = {**launch.recording_environment(folder, windows=rule.windows), **treatment.environment}
@@ -345,6 +353,11 @@ def _input_file(content: bytes | None) -> Iterator[Any]:
 def _failure_reason(tail: str, code: int) -> str:
     lines = [line.strip() for line in tail.splitlines() if line.strip()]
     last_line = lines[-1][:300] if lines else "nothing was printed"
+    errors = [at for at, line in enumerate(lines) if _ERROR_LINE.match(line)]
+    if errors:
+        last_line = lines[errors[-1]][:300]
+        if _KERAS_CALL.search(last_line):  # the reason is in the next line, and the call's arguments behind it
+            last_line = " ".join(_ANSI_STYLE.sub("", line) for line in lines[errors[-1] : errors[-1] + 2])[:300]
     if last_line.startswith("EOFError"):
         last_line += "; give its input with --stdin FILE"
     return f"exit code {code}: {last_line}" if code > 0 else f"ended by signal {-code}: {last_line}"

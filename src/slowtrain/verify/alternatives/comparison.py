@@ -1,0 +1,268 @@
+"""Measures the alternatives of a script in turns, round after round, with another seed in each round."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from slowtrain.errors import InputError
+from slowtrain.model.measurements import Alternative, InferenceForm, Range, Shrinking, Unmeasured
+from slowtrain.number_text import format_count
+from slowtrain.trace import Trace
+from slowtrain.trace.loading import recording_trace, side_files
+from slowtrain.trace.signals.device import op_work
+from slowtrain.verify.alternatives.loss_curves import LossCurve, loss_curve
+from slowtrain.verify.alternatives.model_alternatives import AS_IS, Change, ModelContents, layer_shares, model_changes
+from slowtrain.verify.batch_sizes import throughput_curve
+from slowtrain.verify.batch_sizes.batch_probe import UNTRAINED, BatchProbes, step_batch
+from slowtrain.verify.measurement import probe_process
+from slowtrain.verify.measurement.paired_trial import Bench, speedup_ratio
+from slowtrain.verify.measurement.probe_process import Candidate, Probe, Rule, Treatment
+
+ROUNDS = 3  # the least from which there is an interval
+INVENTORY_RULE = Rule(seconds=2.0, steps=60, windows=True)
+KNEE_BUDGET_SHARE = 0.25  # of the time, for the search of the batch at the knee
+MAX_LAYERS = 6  # that are shown
+TIME_ENDED = "the time ended; give a longer --budget"
+TIME_MARGIN = 1.2  # times the longest round so far
+
+
+@dataclass(frozen=True)
+class Measured:
+    """One process: its probe, and its loss over samples if known."""
+
+    probe: Probe
+    curve: LossCurve | None
+    parameters: int | None
+
+
+def compare_alternatives(bench: Bench, rule: Rule) -> Shrinking:
+    """Measures the alternatives. Raises ``InputError`` for a script that cannot be measured."""
+    begun = time.monotonic()
+    trace = _inventory(bench)
+    contents = _model_contents(bench, trace)
+    changes, unmeasured = model_changes(contents)
+    inference, no_inference = _inference_forms(bench)
+    processes, failed, rounds = _run_rounds(bench, [AS_IS, *changes], rule)
+    peaks, notes = _measure_peaks(bench, [c for c in (AS_IS, *changes) if c.name in processes], contents.batch)
+    samples, target = _target(processes)
+    rows = [
+        _alternative(change, processes, peaks.get(change.name), samples, target)
+        for change in (AS_IS, *changes)
+        if change.name in processes
+    ]
+    return Shrinking(
+        bench.script.target,
+        (bench.script.target, *bench.script.arguments),
+        side_files.source_sha256(trace.facts),
+        side_files.computing_device(trace.facts),
+        contents.layers[:MAX_LAYERS],
+        tuple(rows),
+        inference,
+        (*failed, *unmeasured, *no_inference),
+        samples,
+        target,
+        rounds,
+        tuple(notes),
+        time.monotonic() - begun,
+    )
+
+
+def _run(bench: Bench, name: str, treatment: Treatment, rule: Rule, seed: int) -> Probe:
+    number = len(list(bench.folder.glob("alternative-*")))
+    bench.say(f"measuring {name}")
+    return probe_process.run_probe(
+        bench.script, Candidate(name, treatment=treatment), rule, bench.folder / f"alternative-{number:03d}",
+        limit_s=max(bench.left_s, 1.0), seed=seed, tick=bench.tick,
+    )  # fmt: skip
+
+
+def _bench_below(bench: Bench, name: str) -> Bench:
+    folder = bench.folder / name
+    folder.mkdir(parents=True)
+    return replace(bench, folder=folder)
+
+
+def _inventory(bench: Bench) -> Trace:
+    """The unchanged script, recorded with the layers of its model and the time of its ops."""
+    probe = _run(bench, "the unchanged script", Treatment(model=()), INVENTORY_RULE, bench.seed)
+    target = bench.script.target
+    if probe.failed:
+        raise InputError(f"{target} does not run ({probe.failed}); nothing to compare with")
+    trace = recording_trace.load_recording(probe.folder)
+    if not len(trace.steps) or not trace.steps.training:
+        raise InputError(f"{target} {UNTRAINED}")
+    if not trace.fact("model"):
+        raise InputError(f"{target} trains no Keras model, so that its layers cannot be changed from outside")
+    return trace
+
+
+def _model_contents(bench: Bench, trace: Trace) -> ModelContents:
+    about: Mapping[str, Any] = trace.fact("model") or {}
+    shares = op_work.time_share_by_layer(trace.kernels) if trace.kernels is not None else []
+    layers = tuple(layer_shares(about.get("layers", ()), shares))
+    batch = step_batch(trace)
+    knee, why = _find_knee(bench, batch)
+    return ModelContents(about, layers, batch, knee, why, trace.on_accelerator, trace.on_jax)
+
+
+def _find_knee(bench: Bench, batch: int) -> tuple[int | None, str]:
+    """The batch at the knee of the throughput, or why it is not known."""
+    if not batch:
+        return None, "the steps do not show how many samples they take"
+    deadline = time.monotonic() + bench.left_s * KNEE_BUDGET_SHARE
+    try:
+        curve = throughput_curve.measure_curve(
+            replace(_bench_below(bench, "batches"), deadline=deadline), None, own=batch
+        )
+    except InputError as error:
+        return None, str(error)
+    largest = max((p.batch for p in curve.points), default=0)
+    knee = curve.knee or (largest if largest > batch else None)
+    return knee, "" if knee else curve.ended
+
+
+def _run_rounds(
+    bench: Bench, changes: Sequence[Change], rule: Rule
+) -> tuple[dict[str, list[Measured]], list[Unmeasured], int]:
+    """Processes by the name of the change, the changes that failed, and the number of whole rounds."""
+    processes: dict[str, list[Measured]] = {change.name: [] for change in changes}
+    failed: list[Unmeasured] = []
+    longest_s, number = 0.0, 0
+    for number in range(ROUNDS):
+        if number and bench.left_s < TIME_MARGIN * longest_s:
+            break
+        begun = time.monotonic()
+        order = list(changes) if number % 2 == 0 else list(reversed(changes))
+        for change in order:
+            if change.name not in processes:
+                continue
+            if bench.left_s <= 0:
+                break
+            probe = _run(bench, f"{change.name}, round {number + 1}", change.treatment, rule, bench.seed + number)
+            if bench.left_s <= 0 and not probe.step_ms:
+                break  # a process that was cut short says nothing about the change
+            if probe.failed or not probe.step_ms:
+                if change is AS_IS:
+                    raise InputError(f"{bench.script.target} could not be timed: {probe.failed or 'no steady steps'}")
+                failed.append(Unmeasured(change.name, probe.failed or "no steady steps could be timed"))
+                del processes[change.name]
+                continue
+            processes[change.name].append(_measured(probe))
+        longest_s = max(longest_s, time.monotonic() - begun)
+    else:
+        number = ROUNDS
+    if not processes[AS_IS.name]:
+        raise InputError(f"the time ended before {bench.script.target} was timed; give a longer --budget")
+    failed += [Unmeasured(name, TIME_ENDED) for name, several in processes.items() if not several]
+    return {name: several for name, several in processes.items() if several}, failed, number
+
+
+def _measured(probe: Probe) -> Measured:
+    trace = recording_trace.load_recording(probe.folder)
+    about = trace.fact("model") or {}
+    return Measured(probe, loss_curve(probe, trace), about.get("parameters"))
+
+
+def _target(processes: Mapping[str, Sequence[Measured]]) -> tuple[int | None, float | None]:
+    """The number of samples after which losses are compared, and the loss that the script's own model has then.
+
+    All processes took at least so many, so that none is compared with a longer training.
+    """
+    curves = [one.curve for several in processes.values() for one in several]
+    known = [c for c in curves if c is not None]
+    own = [one.curve for one in processes[AS_IS.name]]
+    if not known or None in own:
+        return None, None
+    samples = min(float(c.samples[-1]) for c in known)
+    return int(samples), statistics.fmean(c.at(samples) for c in own if c is not None)
+
+
+def _alternative(
+    change: Change,
+    processes: Mapping[str, Sequence[Measured]],
+    peak_bytes: int | None,
+    samples: int | None,
+    target: float | None,
+) -> Alternative:
+    mine, own = processes[change.name], processes[AS_IS.name]
+    rounds = list(zip(own, mine, strict=False))
+    by_sample = all(one.probe.sample_ms for pair in rounds for one in pair)
+    times = [(_time(b.probe, by_sample), _time(c.probe, by_sample)) for b, c in rounds]
+    curves = [one.curve for one in mine]
+    known = [c for c in curves if c is not None]
+    reached = [c.seconds_to(target) if target is not None else None for c in known]
+    sooner = None
+    if target is not None and known and None not in reached and len(known) == len(mine):
+        before = [one.curve.seconds_to(target) if one.curve is not None else None for one in own]
+        pairs = [(b, c) for b, c in zip(before, reached, strict=False) if b and c]
+        sooner = _range(pairs) if len(pairs) == len(rounds) else None
+    samples_s = [1e3 / one.probe.sample_ms for one in mine if one.probe.sample_ms]
+    return Alternative(
+        change.name,
+        change.says,
+        str(change.effect),
+        statistics.fmean(one.probe.step_ms or 0.0 for one in mine),
+        statistics.fmean(samples_s) if samples_s else None,
+        _range(times),
+        peak_bytes,
+        next((one.parameters for one in mine), None),
+        statistics.fmean(c.at(samples) for c in known) if known and samples is not None else None,
+        statistics.fmean(s for s in reached if s is not None) if reached and None not in reached else None,
+        sooner,
+    )
+
+
+def _time(probe: Probe, by_sample: bool) -> float:
+    return (probe.sample_ms if by_sample else probe.step_ms) or 0.0
+
+
+def _range(pairs: Sequence[tuple[float, float]]) -> Range:
+    found = speedup_ratio(pairs)
+    return Range(found.speedup, found.low, found.high)
+
+
+def _inference_forms(bench: Bench) -> tuple[tuple[InferenceForm, ...], list[Unmeasured]]:
+    """The forms for inference, timed in turn in one process; those that this model cannot take, with the reason."""
+    if bench.left_s <= 0:
+        return (), [Unmeasured("inference", TIME_ENDED)]
+    probe = _run(bench, "forms for inference", Treatment(model=(), inference=True), Rule(seconds=0.0), bench.seed)
+    rows: list[dict[str, Any]] = []
+    if not probe.failed:
+        rows = recording_trace.load_recording(probe.folder).fact("inference") or []
+    if not rows:
+        return (), [Unmeasured("inference", probe.failed or "the model could not be taken out of the script")]
+    timed = [row for row in rows if "ms" in row]
+    failed = [Unmeasured(row["form"], row["failed"]) for row in rows if "failed" in row]
+    own = timed[0]["ms"] if timed else []
+    forms = [
+        InferenceForm(
+            row["form"], row["bytes"], float(np.median(row["ms"])), _range(list(zip(own, row["ms"], strict=True))),
+            row["difference"], row["trainable"],
+        )
+        for row in timed
+    ]  # fmt: skip
+    return tuple(forms), failed
+
+
+def _measure_peaks(bench: Bench, changes: Sequence[Change], batch: int) -> tuple[dict[str, int], list[str]]:
+    """The peak of the allocator's memory in three steps, by the name of the change, as far as the time suffices."""
+    sizing = BatchProbes(_bench_below(bench, "memory"))
+    sizing.own = batch
+    found: dict[str, int] = {}
+    for at, change in enumerate(changes):
+        longest_s = max((r.seconds for r in sizing.recorded), default=0.0)
+        if bench.left_s <= TIME_MARGIN * longest_s:
+            rest = len(changes) - at
+            return found, [f"the memory of {format_count(rest, 'alternative')} was not measured: {TIME_ENDED}"]
+        try:
+            found[change.name] = sizing.treated(change.treatment, f"the memory of {change.name}").record.peak_bytes
+        except InputError as error:
+            if not found:
+                return {}, [f"memory was not measured: {error}"]
+    return found, []

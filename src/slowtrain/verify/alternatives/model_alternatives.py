@@ -1,0 +1,171 @@
+"""The alternatives that a model has, by what it consists of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from slowtrain.capture.sandbox.model_changes import MIN_PICTURE_SIDE, SEPARABLE_CLASSES, SEPARATOR
+from slowtrain.model import Effect
+from slowtrain.model.measurements import LayerShare, Unmeasured
+from slowtrain.number_text import format_count
+from slowtrain.profile.framework_names import NAME_NUMBER
+from slowtrain.verify.measurement.probe_process import Treatment
+
+ACCUMULATED_BATCHES = 4
+MIN_BACKBONE_SHARE = 0.5  # of the parameters: a smaller part is no backbone
+MAX_NAMED_LAYERS = 3
+
+
+@dataclass(frozen=True)
+class Change:
+    """One alternative before it is measured."""
+
+    name: str
+    says: str
+    effect: Effect
+    treatment: Treatment
+
+
+@dataclass(frozen=True)
+class ModelContents:
+    """What a probe found: the fact ``model`` of its recording, the layers by time, the batch and the device.
+
+    ``knee``: the batch beyond which a larger one gains little; None if it is not known, for the reason in ``no_knee``.
+    """
+
+    about: Mapping[str, Any]
+    layers: tuple[LayerShare, ...]
+    batch: int
+    knee: int | None
+    no_knee: str
+    on_gpu: bool
+    on_jax: bool
+
+
+AS_IS = Change("as it is", "the script's own model", Effect.EXACT, Treatment(model=()))
+
+
+def model_changes(found: ModelContents) -> tuple[list[Change], list[Unmeasured]]:
+    """The changes that can be measured, and those that cannot, with the reason."""
+    changes, unmeasured = [], []
+    for one in _every_change(found):
+        (changes if isinstance(one, Change) else unmeasured).append(one)
+    return changes, unmeasured  # type: ignore[return-value]
+
+
+def _every_change(found: ModelContents) -> Iterator[Change | Unmeasured]:
+    yield _treated("mixed_bfloat16", "matrices in bfloat16", "mixed-bfloat16")
+    if found.on_gpu:
+        yield Change(
+            "mixed_float16", "matrices in float16", Effect.CHANGES_TRAINING,
+            Treatment(("mixed-precision",), model=()),
+        )  # fmt: skip
+    else:
+        yield Unmeasured("mixed_float16", "needs a GPU; a CPU computes float16 by converting it")
+    yield Change("XLA", "jit_compile=True", Effect.EQUIVALENT, Treatment(("xla",), model=()))
+    yield _larger_batch(found)
+    yield _smaller_pictures(found)
+    yield from _smaller_block(found)
+    yield _frozen_backbone(found)
+    yield _treated("half pruned", "the smaller half of each matrix is zero and stays zero", "pruned")
+    yield _treated("rematerialisation", "activations are computed again in the backward pass", "recompute",
+                   Effect.EQUIVALENT)  # fmt: skip
+    yield _accumulated(found)
+    yield Unmeasured("fused attention", "needs a GPU" if not found.on_gpu else "Keras chooses it by itself on a GPU")
+    yield Unmeasured("float8", "needs a GPU with float8" if not found.on_gpu else "no alternative here changes to it")
+
+
+def _treated(name: str, says: str, change: str, effect: Effect = Effect.CHANGES_TRAINING) -> Change:
+    return Change(name, says, effect, Treatment(model=(change,)))
+
+
+def _larger_batch(found: ModelContents) -> Change | Unmeasured:
+    if found.knee is None or found.knee <= found.batch:
+        why = found.no_knee or f"the script's batch of {found.batch:,} is at the knee already"
+        return Unmeasured("batch at the knee", why)
+    says = f"batches of {found.knee:,} instead of {found.batch:,}, the learning rate as it is"
+    return Change(f"batch {found.knee:,}", says, Effect.CHANGES_TRAINING,
+                  Treatment(rebatch=(found.batch, found.knee), model=()))  # fmt: skip
+
+
+def _accumulated(found: ModelContents) -> Change | Unmeasured:
+    name = "gradient accumulation"
+    small = found.batch // ACCUMULATED_BATCHES
+    if found.on_jax or small < 1:
+        return Unmeasured(name, "is measured with TensorFlow only" if found.on_jax else "the batch is too small")
+    says = f"{ACCUMULATED_BATCHES} batches of {small:,} for each update: less memory"
+    treatment = Treatment(rebatch=(found.batch, small), model=(f"accumulate@{ACCUMULATED_BATCHES}",))
+    return Change(name, says, Effect.EQUIVALENT, treatment)
+
+
+def _smaller_pictures(found: ModelContents) -> Change | Unmeasured:
+    shape = found.about.get("picture")
+    if not shape:
+        return Unmeasured("smaller pictures", "the model's input is no picture of a known size")
+    height, width, _ = shape
+    if min(height, width) < 2 * MIN_PICTURE_SIDE:
+        return Unmeasured("smaller pictures", f"pictures of {height} x {width} are small already")
+    return _treated("smaller pictures", f"{height // 2} x {width // 2} instead of {height} x {width}", "half-pictures")
+
+
+def _smaller_block(found: ModelContents) -> Iterator[Change | Unmeasured]:
+    """The layers of the width of the most expensive hidden one: at half width, and as separable convolutions.
+
+    All layers of that width change together, because what is added to each other has one width.
+    """
+    block = expensive_block(found.about.get("layers", ()), found.layers)
+    if not block:
+        yield Unmeasured("half width", "no hidden layer has a width that can be changed from outside")
+        return
+    width = block[0]["width"]
+    numbers = SEPARATOR.join(one["number"] for one in block)
+    yield _treated("half width", f"{width // 2} instead of {width} in {_layer_names(block)}", f"half-width@{numbers}")
+    convolutions = [one for one in block if one["class"] in SEPARABLE_CLASSES and one["kernel"] > 1]
+    if convolutions:
+        numbers = SEPARATOR.join(one["number"] for one in convolutions)
+        yield _treated("depthwise", f"separable convolutions in {_layer_names(convolutions)}", f"separable@{numbers}")
+
+
+def expensive_block(layers: Sequence[Mapping[str, Any]], times: Sequence[LayerShare]) -> list[Mapping[str, Any]]:
+    """The hidden layers as wide as the one that takes the most time; the most parameters where no time is known."""
+    hidden = [one for one in layers if one["number"] and one["width"] > 1 and not one["output"]]
+    share = {one.name: one.share for one in times}
+    first = max(hidden, key=lambda one: (share.get(one["name"], 0.0), one["parameters"]), default=None)
+    return [one for one in hidden if first is not None and one["width"] == first["width"]]
+
+
+def layer_shares(layers: Sequence[Mapping[str, Any]], scopes: Sequence[tuple[str, float]]) -> list[LayerShare]:
+    """The share of each layer, by its name; what is in no layer keeps the name of its scope.
+
+    Keras 3 adds a number to a layer's name in each further call, ``conv2d_3_1``, which may look like the name of
+    another layer. Whether names have it is decided for all of them: by what matches more layers.
+    """
+    names = {one["name"] for one in layers}
+    plain = {part for scope, _ in scopes for part in scope.split("/") if part in names}
+    numbered = {name for scope, _ in scopes for part in scope.split("/") if (name := _without_number(part)) in names}
+    found: dict[str, float] = {}
+    for scope, share in scopes:
+        parts = [_without_number(p) if len(numbered) > len(plain) else p for p in scope.split("/")]
+        name = next((p for p in reversed(parts) if p in names), scope)
+        found[name] = found.get(name, 0.0) + share
+    return [LayerShare(name, share) for name, share in sorted(found.items(), key=lambda one: -one[1])]
+
+
+def _without_number(part: str) -> str:
+    return NAME_NUMBER.sub("", part)
+
+
+def _layer_names(layers: Sequence[Mapping[str, Any]]) -> str:
+    names = [str(one["name"]) for one in layers]
+    return ", ".join(names) if len(names) <= MAX_NAMED_LAYERS else format_count(len(names), "layer")
+
+
+def _frozen_backbone(found: ModelContents) -> Change | Unmeasured:
+    whole = found.about.get("parameters") or 0
+    parts = [p for p in found.about.get("backbones", ()) if p["parameters"] >= MIN_BACKBONE_SHARE * whole]
+    if not parts:
+        return Unmeasured("frozen backbone", "no part of the model is a model with most of its parameters")
+    names = SEPARATOR.join(p["name"] for p in parts)
+    return _treated("frozen backbone", f"{' and '.join(p['name'] for p in parts)} is not trained", f"frozen@{names}")
