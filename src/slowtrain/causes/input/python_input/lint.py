@@ -10,7 +10,7 @@ from slowtrain.causes.input.python_input import input_functions, sample_generato
 from slowtrain.causes.input.python_input.input_functions import InputFunction
 from slowtrain.model import Effect, Prescription, Spot
 from slowtrain.script.interpreter.domain.call_events import Event, Loop
-from slowtrain.script.interpreter.engine import interpreter, queries
+from slowtrain.script.interpreter.engine import interpreter, queries, step_loops
 from slowtrain.script.interpreter.engine.interpreter import file_events
 from slowtrain.script.lint_rules import graph_code, keras_names, spots
 from slowtrain.script.navigation import node_lookup, scope_names
@@ -85,6 +85,8 @@ def sequential_decoding(source: Source) -> Iterator[Spot]:
         decodes = event.name in DECODING_FUNCTIONS and event.producer == "generator"
         if not decodes and not (event.producer == "sequence" and (loads or event.name in DECODING_FUNCTIONS)):
             continue
+        if _is_read_by_workers(source, event):
+            continue
         inner, function = event.loops[-1] if event.loops else None, node_lookup.enclosing_function(source, event.node)
         if inner is None or isinstance(inner.node, ast.Call) or function in seen:
             continue
@@ -94,12 +96,22 @@ def sequential_decoding(source: Source) -> Iterator[Spot]:
             yield _python_spot(event.node, says, WORKERS_ADVICE)
 
 
+def _is_read_by_workers(source: Source, event: Event) -> bool:
+    """Whether the ``fit`` that reads the input gets more than one worker, perhaps in another file."""
+    reading = {one.node for one in event.loops if isinstance(one.node, ast.Call)}
+    fits = (one for one in interpreter.project_events(source) if one.name in FIT_METHODS and one.node in reading)
+    return any(one.given.keywords["workers"].known != 1 for one in fits if "workers" in one.given.keywords)
+
+
 def single_threaded_generators(source: Source) -> Iterator[tuple[ast.Call, str]]:
     """Find generators that training reads in one thread, with a description of their work."""
     if "ImageDataGenerator" not in source.words:
         return
-    fed = [e for e in interpreter.project_events(source) if e.name in FIT_METHODS and "workers" not in e.given.keywords]
-    taken = {e.given.get(name, place).node for e in fed for name, place in (("x", 0), ("generator", None))} - {None}
+    every = interpreter.project_events(source)
+    fed = [e for e in every if e.name in FIT_METHODS and "workers" not in e.given.keywords]
+    taken = {e.given.get(name, place).node for e in fed for name, place in (("x", 0), ("generator", None))}
+    drawn = (e for e in every if e.name == "next" and step_loops.step_loop_of(source, e) is not None)
+    taken |= {e.given.get("", 0).node for e in drawn}
     for event in file_events(source):
         if event.name not in FLOW_METHODS or event.node not in taken or not isinstance(event.node, ast.Call):
             continue
@@ -184,7 +196,7 @@ def element_loops(source: Source) -> Iterator[tuple[Spot, tuple[int, int]]]:
     """Find nested loops in input code, by the interpreter's events, each with the lines of its function."""
     seen: set[ast.AST | None] = set()
     for event in file_events(source):
-        if event.begun is None or not event.producer:
+        if event.begun is None or not event.producer or _is_read_by_workers(source, event):
             continue
         inside, function = _loops_inside_input(event.loops), node_lookup.enclosing_function(source, event.node)
         if function in seen or not inside or inside[-1] is not event.begun:
