@@ -9,7 +9,7 @@ from math import ceil, prod
 from slowtrain.causes.host.predict_in_loop.fix import CALL_MODEL, PREDICT_ON_BATCH, TRAIN_ON_BATCH
 from slowtrain.model import Edit, Effect, Prescription, Spot
 from slowtrain.script.fixes.models import keras_calls
-from slowtrain.script.interpreter.domain.call_events import Loop
+from slowtrain.script.interpreter.domain.call_events import Event
 from slowtrain.script.interpreter.engine import queries, step_loops
 from slowtrain.script.interpreter.engine.interpreter import file_events
 from slowtrain.script.lint_rules import graph_code, sample_counts, spots
@@ -135,7 +135,7 @@ def reached_predicts(source: Source) -> Iterator[Spot]:
         if event.name != ".predict" or not isinstance(call, ast.Call) or on is None:
             continue
         loop = step_loops.step_loop_of(source, event)
-        if on.kind not in MODEL_KINDS and not (on.kind == "unknown" and _takes_keras_step(source, loop)):
+        if on.kind not in MODEL_KINDS and not (on.kind == "unknown" and _is_beside_keras_step(source, event)):
             continue
         times = prod(one.turns or 1 for one in event.regular_loops(graph_code.MIN_BUILDS))
         # As many calls as steps are many.
@@ -151,7 +151,8 @@ def reached_predicts(source: Source) -> Iterator[Spot]:
             yield _call_spot(call, says, CALL_MODEL)
 
 
-def _takes_keras_step(source: Source, loop: Loop | None) -> bool:
-    """Whether an iteration calls ``train_on_batch``, so that what ``predict`` belongs to is a Keras model too."""
-    steps = (event for event in step_loops.step_events(source) if event.name == ".train_on_batch")
-    return loop is not None and any(event.loops[-1] is loop for event in steps if event.loops)
+def _is_beside_keras_step(source: Source, event: Event) -> bool:
+    """Whether each iteration also calls ``train_on_batch``, so that what ``predict`` belongs to is a Keras model too."""
+    found = step_loops.loop_and_period(source, event)
+    steps = (one for one in step_loops.step_events(source) if one.name == ".train_on_batch" and one.loops)
+    return found is not None and found[1] == 1 and any(one.loops[-1] is found[0] for one in steps)

@@ -109,9 +109,9 @@ def single_threaded_generators(source: Source) -> Iterator[tuple[ast.Call, str]]
         return
     every = interpreter.project_events(source)
     fed = [e for e in every if e.name in FIT_METHODS and "workers" not in e.given.keywords]
-    taken = {e.given.get(name, place).node for e in fed for name, place in (("x", 0), ("generator", None))}
+    fitted = {e.given.get(name, place).node for e in fed for name, place in (("x", 0), ("generator", None))}
     drawn = (e for e in every if e.name == "next" and step_loops.step_loop_of(source, e) is not None)
-    taken |= {e.given.get("", 0).node for e in drawn}
+    taken = (fitted | {e.given.get("", 0).node for e in drawn}) - {None}
     for event in file_events(source):
         if event.name not in FLOW_METHODS or event.node not in taken or not isinstance(event.node, ast.Call):
             continue
@@ -120,7 +120,8 @@ def single_threaded_generators(source: Source) -> Iterator[tuple[ast.Call, str]]
         moving, reads = not MOVING_ARGUMENTS.isdisjoint(event.on.items), event.name in FILE_METHODS
         does = " and ".join(["decodes"] * reads + ["augments"] * moving)
         if does:
-            yield event.node, f"Python {does} every picture of this iterator, in one thread beside the training"
+            where = "in one thread beside the training" if event.node in fitted else "in each step of the training loop"
+            yield event.node, f"Python {does} every picture of this iterator, {where}"
 
 
 def slow_functions(source: Source) -> Iterator[Spot]:

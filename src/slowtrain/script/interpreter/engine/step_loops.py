@@ -119,7 +119,7 @@ def is_between_epochs(source: Source, event: Event) -> bool:
         return not _is_batch_loop(event, inner)
     # An agent calls fit for a few rows after each move, with one epoch.
     return any(inner in fit.loops for fit in _long_fits(source)) or any(
-        inner in e.loops[:-1] and inner.number not in e.rare for e in step_events(source)
+        inner in e.loops[:-1] for e in step_events(source)
     )
 
 
