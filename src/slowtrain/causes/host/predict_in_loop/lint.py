@@ -152,7 +152,7 @@ def reached_predicts(source: Source) -> Iterator[Spot]:
 
 
 def _is_beside_keras_step(source: Source, event: Event) -> bool:
-    """Whether each iteration also calls ``train_on_batch``, so that what ``predict`` belongs to is a Keras model too."""
+    """Whether each iteration calls ``train_on_batch`` too, so that ``predict`` belongs to a Keras model as well."""
     found = step_loops.loop_and_period(source, event)
     steps = (one for one in step_loops.step_events(source) if one.name == ".train_on_batch" and one.loops)
     return found is not None and found[1] == 1 and any(one.loops[-1] is found[0] for one in steps)

@@ -90,13 +90,12 @@ def run_unused_callbacks(machine: RunContext, scope: Scope) -> None:
 def _unread_sequences(machine: RunContext, scope: Scope) -> list[Value]:
     """The classes of the module that are sequences of inputs and targets for Keras, and that the run does not read."""
     found: list[Value] = []
-    for kind in [one for one in scope.names.values() if one.kind == "class" and _is_sequence_class(one)]:
+    for kind in [one for one in scope.names.values() if one.kind == "class"]:
         getter = operators.find_attribute(kind, "__getitem__")
         node = _own_node(getter) if getter is not None else None
-        pairs = isinstance(kind.node, ast.ClassDef) and assumed_uses.gives_inputs_and_targets(
-            machine.main, kind.node, node
-        )
-        if pairs and node not in machine.producing:
+        if node is None or node in machine.producing or not _is_sequence_class(kind):
+            continue
+        if isinstance(kind.node, ast.ClassDef) and assumed_uses.gives_inputs_and_targets(machine.main, kind.node, node):
             found.append(kind)
     return found
 
@@ -112,9 +111,10 @@ def _own_node(value: Value) -> ast.AST | None:
 
 def _unread_generators(machine: RunContext, scope: Scope) -> list[ModuleFunction]:
     """The endless generators of batches of the module that the run does not read."""
-    every = module_functions(scope) if "yield" in machine.main.words else []
     return [
-        one for one in every if one[2].node not in machine.ran and assumed_uses.yields_batches_endlessly(one[2].node)
+        one
+        for one in module_functions(scope)
+        if one[2].node not in machine.ran and assumed_uses.yields_batches_endlessly(one[2].node)
     ]
 
 
