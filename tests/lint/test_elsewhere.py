@@ -175,7 +175,7 @@ def test_a_step_that_the_other_file_compiles(folder: Folder) -> None:
 
 
 def test_a_test_that_calls_it_is_no_training(folder: Folder) -> None:
-    agent = AGENT.replace("state[None])[0]", "state)")  # it may act on many states
+    agent = AGENT.replace("np.argmax(self.model.predict(state[None])[0])", "self.model.predict(state)")  # of any number
     folder.put(agent__py=agent, test_run__py=RUN)
     assert folder.found("agent.py") == []
     folder.put(agent__py=agent, run__py=RUN)

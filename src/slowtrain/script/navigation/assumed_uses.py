@@ -10,7 +10,7 @@ import ast
 import re
 from collections.abc import Iterator
 
-from slowtrain.script.navigation import call_index, name_bindings, node_lookup, scope_names, single_rows
+from slowtrain.script.navigation import call_index, class_members, name_bindings, node_lookup, scope_names, single_rows
 from slowtrain.script.text import syntax_tree
 from slowtrain.script.text.source_file import FUNCTION_NODES, Source
 
@@ -20,6 +20,7 @@ SESSION_WORDS = frozenset({"Session", "placeholder"})  # of TensorFlow 1, whose 
 MODEL_MAKERS = ("Sequential", "Model", "load_model", "compile")
 _ENDLESS = re.compile(r"\bwhile\s*\(?\s*(?:True|1)\b")
 Method = ast.FunctionDef | ast.AsyncFunctionDef
+ReachedCall = tuple[ast.Call, bool]  # a call that a method makes, and whether a loop is around it
 
 
 def may_feed_fit(source: Source) -> bool:
@@ -75,28 +76,33 @@ def step_methods(source: Source, kind: ast.ClassDef) -> set[str]:
     methods = {one.name: one for one in kind.body if isinstance(one, FUNCTION_NODES)}
     called = {name for one in methods.values() for name in _called_methods(one) if name != one.name}
     own = {name: one for name, one in methods.items() if name not in called and not name.startswith("__")}
-    acting = {name for name, one in own.items() if _acts_on_one_state(source, methods, one)}
-    learning = {name for name, one in own.items() if acting and _learns_by_one_update(source, methods, one)}
-    return acting | learning if learning else set()
+    reached = {name: list(_reached_calls(source, methods, one)) for name, one in own.items()}
+    learning = {name for name, calls in reached.items() if _learns_by_one_update(source, calls)}
+    remembers = any(_draws_rows(calls) for name, calls in reached.items() if name in learning)
+    acts_by = {"predict"} if not remembers else {"predict", *_self_attributes(kind)} - set(methods)
+    acting = {name for name, calls in reached.items() if learning and _acts_on_one_state(source, calls, acts_by)}
+    return acting | learning if acting else set()
 
 
-def _acts_on_one_state(source: Source, methods: dict[str, Method], method: Method) -> bool:
-    reached = (call for call, looped in _reached_calls(source, methods, method) if not looped)
-    return any(node_lookup.called_name(call) == "predict" and single_rows.takes_one_row(source, call)
-               for call in reached if isinstance(call.func, ast.Attribute))  # fmt: skip
+def _acts_on_one_state(source: Source, calls: list[ReachedCall], acts_by: set[str]) -> bool:
+    """Whether a model gets one row. An agent with a memory may also call its models: ``self.actor(state[None])``."""
+    return any(
+        not looped and node_lookup.called_name(call) in acts_by and single_rows.takes_one_row(source, call)
+        for call, looped in calls
+        if isinstance(call.func, ast.Attribute)
+    )
 
 
-def _learns_by_one_update(source: Source, methods: dict[str, Method], method: Method) -> bool:
+def _learns_by_one_update(source: Source, calls: list[ReachedCall]) -> bool:
     """Whether a call of a method updates the weights once, or once for each of a few remembered samples."""
-    every = list(_reached_calls(source, methods, method))
-    names = {node_lookup.called_name(call) for call, _ in every}
-    for call, looped in every:
+    names = {node_lookup.called_name(call) for call, _ in calls}
+    for call, looped in calls:
         match node_lookup.called_name(call):
             case "train_on_batch" if not looped or single_rows.takes_one_row(source, call):
                 return True
             case "apply_gradients" | "minimize" if not looped and "GradientTape" in names:
                 return True
-            case "fit" if _is_one_epoch(call, remembers="sample" in names):
+            case "fit" if _is_one_epoch(call, remembers=_draws_rows(calls)):
                 if not looped or single_rows.takes_one_row(source, call):
                     return True
     return False
@@ -108,9 +114,21 @@ def _is_one_epoch(fit: ast.Call, *, remembers: bool) -> bool:
     return remembers if epochs is None else isinstance(epochs, ast.Constant) and epochs.value == 1
 
 
+def _draws_rows(calls: list[ReachedCall]) -> bool:
+    """Whether it draws rows from a memory: ``random.sample``, ``self.memory.sample_buffer``."""
+    names = (node_lookup.called_name(call) for call, _ in calls)
+    return any("sample" in name or name == "choice" for name in names)
+
+
+def _self_attributes(kind: ast.ClassDef) -> set[str]:
+    """The attributes of ``self`` that the class sets."""
+    found = (n for n in syntax_tree.walk(kind) if isinstance(n, ast.Attribute) and isinstance(n.ctx, ast.Store))
+    return {one.attr for one in found if class_members.is_self_attribute(one)}
+
+
 def _reached_calls(
     source: Source, methods: dict[str, Method], method: Method, looped: bool = False, seen: frozenset[str] = frozenset()
-) -> Iterator[tuple[ast.Call, bool]]:
+) -> Iterator[ReachedCall]:
     """The calls that a method makes, also through other methods of its class, and whether a loop is around them."""
     for call in syntax_tree.nodes_inside(method.body, ast.Call):
         inside = looped or any(True for _ in scope_names.loops_and_comprehensions(source, call))

@@ -91,7 +91,7 @@ def small_fits(source: Source) -> Iterator[Spot]:
         steps = 1 if whole else ceil(rows / batch) if rows and batch else MAX_LITTLE_FIT_STEPS + 1
         if steps <= MAX_LITTLE_FIT_STEPS:
             changed = keras_calls.use_train_on_batch(source, call.lineno) if steps == 1 else ()
-            given = f"{rows} rows" if rows else "one batch"
+            given = f"{rows} row{'s' * (rows > 1)}" if rows else "one batch"
             taken = f"{steps} steps" if steps > 1 else "one step"
             yield _call_spot(call, f"fit() in a loop is given {given} at a time, {taken}", TRAIN_ON_BATCH, changed)
 

@@ -22,14 +22,16 @@ from slowtrain.script.text.source_file import Source
 DECODING_FUNCTIONS = frozenset(
     "cv2.imread cv2.imdecode PIL.Image.open keras.utils.load_img keras.preprocessing.image.load_img imageio.imread "
     "imageio.v2.imread imageio.v3.imread skimage.io.imread matplotlib.pyplot.imread matplotlib.image.imread "
-    "librosa.load soundfile.read scipy.io.wavfile.read pydicom.dcmread nibabel.load tifffile.imread "
-    "rasterio.open".split()
+    "librosa.load soundfile.read scipy.io.wavfile.read pydicom.dcmread pydicom.read_file nibabel.load tifffile.imread "
+    "rasterio.open SimpleITK.ReadImage".split()
 )
 # A file may hold many samples. Only a sequence that opens several files per batch has one file per sample.
-LOADING_FUNCTIONS = frozenset({"numpy.load", "numpy.loadtxt", "numpy.genfromtxt"})
+LOADING_FUNCTIONS = frozenset(
+    {"numpy.load", "numpy.loadtxt", "numpy.genfromtxt", "scipy.io.loadmat", "pandas.read_csv"}
+)
 _LIBRARIES = frozenset(
     "cv2 PIL load_img imageio skimage imread librosa soundfile wavfile pydicom nibabel tifffile rasterio load loadtxt "
-    "genfromtxt".split()
+    "genfromtxt SimpleITK loadmat read_csv".split()
 )
 MIN_FILES_PER_BATCH = 4  # files per batch
 ARRAY_CODE = "replace the loop over elements by array code or TensorFlow ops"

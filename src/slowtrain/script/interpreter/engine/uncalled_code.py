@@ -16,7 +16,7 @@ from slowtrain.script.interpreter.domain.abstract_values import UNKNOWN, CallArg
 from slowtrain.script.interpreter.domain.run_context import RunContext, Scope
 from slowtrain.script.interpreter.engine import statement_rules
 from slowtrain.script.interpreter.library import user_callbacks
-from slowtrain.script.navigation import assumed_uses
+from slowtrain.script.navigation import assumed_uses, project_files
 from slowtrain.script.text import syntax_tree
 from slowtrain.script.text.source_file import Source, cache_recent
 
@@ -125,8 +125,7 @@ def _run_input(machine: RunContext, scope: Scope, *, trains: bool) -> None:
     """
     if not assumed_uses.may_feed_fit(machine.main):
         return
-    files = [one.source for one in machine.modules.values() if one.source is not None]
-    if not all(map(assumed_uses.uses_no_workers, files)):
+    if not all(map(assumed_uses.uses_no_workers, project_files.files_importing(machine.main))):
         return
     for kind in _unread_sequences(machine, scope):
         is_read_by_hand = trains and _own_node(kind.items.get("__getitem__", UNKNOWN)) in machine.ran
@@ -145,6 +144,12 @@ def _is_made(machine: RunContext, kind: Value) -> bool:
     return any(kind in base_classes(one) for one in made)
 
 
+def _is_called_elsewhere(machine: RunContext, kind: Value) -> bool:
+    """Whether a file that imports this one calls a class by its name, although the run did not reach that."""
+    files = project_files.files_importing(machine.main)
+    return any(f"{kind.name}(" in one.text for one in files if kind.name in one.words)
+
+
 def _fit_call(machine: RunContext, value: Value) -> ast.Call:
     """A call of ``fit`` at the place of a definition."""
     return ast.copy_location(ast.Call(ast.Name("fit", ast.Load()), [], []), value.node or machine.main.tree)
@@ -157,7 +162,7 @@ def _run_agent(machine: RunContext, kind: Value, traced: set[ast.AST]) -> None:
         return
     names = assumed_uses.step_methods(machine.main, kind.node)
     methods = [one for one in _functions_under(kind) if one[2].name in names] if names else []
-    if not methods:
+    if not methods or _is_called_elsewhere(machine, kind):
         return
     me = unknown_instance(machine, kind)
     node = ast.copy_location(ast.While(ast.Constant(True), [], []), kind.node or machine.main.tree)
