@@ -27,6 +27,8 @@ class Photos(keras.utils.Sequence):
             x[k] = cv2.imread(file)
         return x
 """
+RETURN = "return x, self.labels[part]"
+PAIR = f"def pair(self, x, part):\n        {RETURN}\n"
 TRAINING = """
 model = keras.Sequential([layers.Dense(1)])
 model.compile("adam", "mse")
@@ -39,9 +41,10 @@ model.fit(np.zeros((5000, 9)), np.zeros(5000), epochs=9)
     [
         ((), [14]),
         ((("keras.utils.Sequence", "keras.utils.PyDataset"),), [14]),
-        ((("return x, self.labels[part]", "return self.pair(x, part)"), ("def read", "def pair(self, x, part):\n        return x, self.labels[part]\n    def read")), [16]),
+        (((RETURN, "return self.pair(x, part)"), ("def read", PAIR + "    def read")), [16]),
+        ((("x[k] = cv2", "if k not in self.cache:\n                self.cache[k] = cv2"),), []),  # once
         ((("(keras.utils.Sequence)", ""),), []),  # may be anything
-        ((("return x, self.labels[part]", "return x"),), []),  # feeds predict, once
+        (((RETURN, "return x"),), []),  # feeds predict, once
         ((("cv2.imread(file)", "self.pictures[k]"),), []),  # in memory
         ((("size=32", "size=32, workers=4"),), []),  # other processes read it
     ],
@@ -153,8 +156,8 @@ REPLAY = AGENT[AGENT.index("    def replay") :]
         (((REPLAY, "    def train(self, x, y):\n        self.model.fit(x, y, epochs=50)\n"),), []),  # a classifier
         (((REPLAY, "    def train(self, x, y):\n        self.model.fit(x, y)\n"),), []),
         (((REPLAY, "    def update(self, x, y):\n        self.model.train_on_batch(x, y)\n"),), [9]),
-        (((REPLAY, "    def update(self, d):\n        for x, y in d:\n            self.model.train_on_batch(x, y)\n"),), []),
-        ((("def act(self", "def _act(self"), ("def replay(self, size):", "def replay(self, size):\n        self._act(size)")), [9, 14, 15, 16]),
+        (((REPLAY, "    def update(self, d):\n        for x in d:\n            self.model.train_on_batch(x)\n"),), []),
+        ((("def act(", "def _act("), ("y(self, size):", "y(self, size):\n        self._act(1)")), [9, 14, 15, 16]),
     ],
 )  # fmt: skip
 def test_an_agent_that_nobody_makes(changes: tuple[tuple[str, str], ...], lines: list[int]) -> None:
@@ -170,18 +173,31 @@ def test_an_agent_of_a_script_that_shows_its_use(more: str) -> None:
     assert 9 not in spotted.lines(PREDICT, AGENT + more)
 
 
-@pytest.mark.parametrize(
-    ("decorator", "lines"),
-    [("", [11]), ("@tf.function\n    ", [])],
-)
-def test_the_step_of_an_agent(decorator: str, lines: list[int]) -> None:
-    learn = f"""
-    {decorator}def learn(self, x, y):
+LEARN = """\
+    def learn(self, x, y):
         with tf.GradientTape() as tape:
             loss = tf.reduce_mean((self.model(x) - y) ** 2)
         gradients = tape.gradient(loss, self.model.trainable_variables)
         self.optimizer.apply_gradients(zip(gradients, self.model.trainable_variables))
 """
-    text = AGENT.replace(REPLAY, learn.lstrip("\n"))
-    assert spotted.lines(EAGER, text) == lines
-    assert spotted.lines(PREDICT, text) == [9]
+CALL = (("values = self.model.predict(state)", "values = self.model(tf.convert_to_tensor([state]))"),)
+
+
+@pytest.mark.parametrize(
+    ("changes", "eager", "predicted"),
+    [
+        ((), [11], [9]),
+        ((("    def learn", "    @tf.function\n    def learn"),), [], [9]),
+        (CALL, [], []),  # any trainer may call its model once
+        ((*CALL, ("y):\n", "y):\n        x, y = self.memory.sample_buffer(64)\n")), [11], []),
+        ((*CALL, ("y):\n", "y):\n        x = tf.convert_to_tensor([x])\n")), [11], []),
+        ((*CALL, ("y):\n", "y):\n        x = tf.convert_to_tensor(self.states)\n")), [], []),  # once in an episode
+    ],
+)
+def test_the_step_of_an_agent(changes: tuple[tuple[str, str], ...], eager: list[int], predicted: list[int]) -> None:
+    text = AGENT.replace(REPLAY, LEARN)
+    for old, new in changes:
+        assert old in text
+        text = text.replace(old, new)
+    assert spotted.lines(EAGER, text) == eager
+    assert spotted.lines(PREDICT, text) == predicted

@@ -78,14 +78,14 @@ def step_methods(source: Source, kind: ast.ClassDef) -> set[str]:
     own = {name: one for name, one in methods.items() if name not in called and not name.startswith("__")}
     reached = {name: list(_reached_calls(source, methods, one)) for name, one in own.items()}
     learning = {name for name, calls in reached.items() if _learns_by_one_update(source, calls)}
-    remembers = any(_draws_rows(calls) for name, calls in reached.items() if name in learning)
-    acts_by = {"predict"} if not remembers else {"predict", *_self_attributes(kind)} - set(methods)
+    by_step = any(_learns_of_steps(source, reached[name]) for name in learning)
+    acts_by = {"predict", *_self_attributes(kind)} - set(methods) if by_step else {"predict"}
     acting = {name for name, calls in reached.items() if learning and _acts_on_one_state(source, calls, acts_by)}
     return acting | learning if acting else set()
 
 
 def _acts_on_one_state(source: Source, calls: list[ReachedCall], acts_by: set[str]) -> bool:
-    """Whether a model gets one row. An agent with a memory may also call its models: ``self.actor(state[None])``."""
+    """Whether a model gets one row, through one of the methods or attributes ``acts_by``."""
     return any(
         not looped and node_lookup.called_name(call) in acts_by and single_rows.takes_one_row(source, call)
         for call, looped in calls
@@ -112,6 +112,11 @@ def _is_one_epoch(fit: ast.Call, *, remembers: bool) -> bool:
     """Whether ``fit`` trains for one epoch: as written, or by default on rows that are drawn from a memory."""
     epochs = node_lookup.argument_value(fit, "epochs", 3)
     return remembers if epochs is None else isinstance(epochs, ast.Constant) and epochs.value == 1
+
+
+def _learns_of_steps(source: Source, calls: list[ReachedCall]) -> bool:
+    """Whether it learns from rows of a memory, or from a single step."""
+    return _draws_rows(calls) or any(single_rows.makes_one_row(source, call) for call, looped in calls if not looped)
 
 
 def _draws_rows(calls: list[ReachedCall]) -> bool:

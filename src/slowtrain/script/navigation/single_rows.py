@@ -8,9 +8,8 @@ from slowtrain.script.navigation import call_index, class_members, name_bindings
 from slowtrain.script.text import syntax_tree
 from slowtrain.script.text.source_file import FUNCTION_NODES, Source
 
-SAME_ROWS_FUNCTIONS = frozenset(
-    "array asarray astype constant convert_to_tensor cast copy float32 float64 to_tensor".split()
-)
+ARRAY_MAKERS = frozenset("array asarray constant convert_to_tensor stack vstack float32".split())
+SAME_ROWS_FUNCTIONS = ARRAY_MAKERS | frozenset("astype cast copy".split())
 MODEL_CALLS = frozenset({"predict", "predict_on_batch"})
 LABELLED_CALLS = frozenset({"fit", "train_on_batch"})  # calls that get inputs and targets
 MAX_ASSIGNMENTS = 4  # that are followed
@@ -24,6 +23,11 @@ def takes_one_row(source: Source, call: ast.Call) -> bool:
     if node_lookup.called_name(call) in LABELLED_CALLS:
         return _has_targets_of_one_row(source, call)
     return reads_first_row(source, call) or _is_batch_of_one(source, call)
+
+
+def makes_one_row(source: Source, call: ast.Call) -> bool:
+    """Whether a call makes an array of one row of a single sample: ``tf.convert_to_tensor([state])``."""
+    return isinstance(call.func, ast.Attribute) and _makes_one_row(source, call, call.func, 0)
 
 
 def reads_first_row(source: Source, call: ast.Call) -> bool:
@@ -51,13 +55,19 @@ def _reads_one_row_of(source: Source, function: ast.AST, target: ast.Name) -> bo
 
 
 def _reads_one_row(source: Source, read: ast.AST | None, result: ast.expr) -> bool:
-    """Whether it is ``result[0]`` of a model with one output, or ``argmax(result)`` over all of it."""
-    if isinstance(read, ast.Call):
-        return node_lookup.called_name(read) == "argmax" and read.args == [result] and not read.keywords
-    if not isinstance(read, ast.Subscript) or read.value is not result:
+    """Whether it is ``result[0]`` of a model with one output, ``argmax(result)`` or ``argmax(result, axis=1)[0]``."""
+    if isinstance(read, ast.Call) and node_lookup.called_name(read) == "argmax" and read.args[:1] == [result]:
+        whole = len(read.args) == 1 and not read.keywords
+        return whole or _is_first_item(node_lookup.parents_of(source).get(read), read)
+    return _is_first_item(read, result) and _has_one_output(source)
+
+
+def _is_first_item(read: ast.AST | None, whole: ast.expr) -> bool:
+    """``whole[0]`` or ``whole[0, ...]``."""
+    if not isinstance(read, ast.Subscript) or read.value is not whole:
         return False
     row = read.slice.elts[0] if isinstance(read.slice, ast.Tuple) and read.slice.elts else read.slice
-    return isinstance(row, ast.Constant) and row.value == 0 and _has_one_output(source)
+    return isinstance(row, ast.Constant) and row.value == 0
 
 
 def _has_one_output(source: Source) -> bool:
@@ -88,13 +98,11 @@ def _is_batch_of_one(source: Source, call: ast.Call) -> bool:
 
 
 def _is_one_row(source: Source, node: ast.expr, depth: int = MAX_ASSIGNMENTS) -> bool:
-    """Whether an array has one row: ``x[None]``, ``[x]``, ``expand_dims(x, 0)``, ``x.reshape(1, -1)``."""
+    """Whether an array has one row: ``x[None]``, ``array([x])``, ``expand_dims(x, 0)``, ``x.reshape(1, -1)``."""
     match node:
         case ast.Name() if depth:
             made = name_bindings.latest_assignment(source, node)
             return made is not None and _is_one_row(source, made, depth - 1)
-        case ast.List(elts=[one]):
-            return not isinstance(one, ast.Starred)
         case ast.Subscript(slice=ast.Tuple(elts=[first, *_])) | ast.Subscript(slice=first):
             return name_bindings.is_new_axis(source, first)
         case ast.Call(func=ast.Attribute() | ast.Name() as func):
@@ -107,6 +115,8 @@ def _makes_one_row(source: Source, call: ast.Call, func: ast.Attribute | ast.Nam
     name = node_lookup.called_name(call)
     if name in SAME_ROWS_FUNCTIONS:
         inside = func.value if isinstance(func, ast.Attribute) and method else next(iter(call.args), None)
+        if name in ARRAY_MAKERS and isinstance(inside, ast.List):  # ``predict([x])`` has one input, not one row
+            return len(inside.elts) == 1 and not isinstance(inside.elts[0], ast.Starred)
         return inside is not None and bool(depth) and _is_one_row(source, inside, depth - 1)
     if name == "expand_dims":
         axis = node_lookup.argument_value(call, "axis", 1)

@@ -87,7 +87,7 @@ def sequential_decoding(source: Source) -> Iterator[Spot]:
         decodes = event.name in DECODING_FUNCTIONS and event.producer == "generator"
         if not decodes and not (event.producer == "sequence" and (loads or event.name in DECODING_FUNCTIONS)):
             continue
-        if _is_read_by_workers(source, event):
+        if _is_read_by_workers(source, event) or _fills_a_cache(source, event.node):
             continue
         inner, function = event.loops[-1] if event.loops else None, node_lookup.enclosing_function(source, event.node)
         if inner is None or isinstance(inner.node, ast.Call) or function in seen:
@@ -96,6 +96,16 @@ def sequential_decoding(source: Source) -> Iterator[Spot]:
             seen.add(function)
             says = "Python decodes one file after the other here, in the process that trains"
             yield _python_spot(event.node, says, WORKERS_ADVICE)
+
+
+def _fills_a_cache(source: Source, node: ast.expr) -> bool:
+    """Whether a file is read only if it is not in memory yet: ``if name not in self.cache:``, ``is None``."""
+    above = node_lookup.enclosing_node(source, node, ast.If)
+    test = above.test if isinstance(above, ast.If) else None
+    return isinstance(test, ast.Compare) and any(
+        isinstance(op, ast.NotIn) or (isinstance(op, ast.Is) and isinstance(test.left, (ast.Subscript, ast.Call)))
+        for op in test.ops
+    )
 
 
 def _is_read_by_workers(source: Source, event: Event) -> bool:
@@ -113,7 +123,8 @@ def single_threaded_generators(source: Source) -> Iterator[tuple[ast.Call, str]]
     fed = [e for e in every if e.name in FIT_METHODS and "workers" not in e.given.keywords]
     fitted = {e.given.get(name, place).node for e in fed for name, place in (("x", 0), ("generator", None))}
     drawn = (e for e in every if e.name == "next" and step_loops.step_loop_of(source, e) is not None)
-    taken = (fitted | {e.given.get("", 0).node for e in drawn}) - {None}
+    looped = {loop.items.node for loop in step_loops.loops_by_number(source).values()}
+    taken = (fitted | looped | {e.given.get("", 0).node for e in drawn}) - {None}
     for event in file_events(source):
         if event.name not in FLOW_METHODS or event.node not in taken or not isinstance(event.node, ast.Call):
             continue
