@@ -120,8 +120,8 @@ def _makes_one_row(source: Source, call: ast.Call, func: ast.Attribute | ast.Nam
         return inside is not None and bool(depth) and _is_one_row(source, inside, depth - 1)
     if name == "expand_dims":
         axis = node_lookup.argument_value(call, "axis", 1)
-        places = axis.elts if isinstance(axis, ast.Tuple) else [axis]
-        return any(isinstance(one, ast.Constant) and one.value == 0 for one in places)
+        first = axis.elts[0] if isinstance(axis, ast.Tuple) and axis.elts else axis
+        return isinstance(first, ast.Constant) and first.value == 0
     sizes = call.args if method else call.args[1:]
     sizes = sizes[0].elts if sizes and isinstance(sizes[0], (ast.Tuple, ast.List)) else sizes
     return name == "reshape" and bool(sizes) and isinstance(sizes[0], ast.Constant) and sizes[0].value == 1

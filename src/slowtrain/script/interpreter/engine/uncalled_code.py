@@ -165,7 +165,7 @@ def _run_agent(machine: RunContext, kind: Value, traced: set[ast.AST]) -> None:
     if not methods or _is_called_elsewhere(machine, kind):
         return
     me = unknown_instance(machine, kind)
-    node = ast.copy_location(ast.While(ast.Constant(True), [], []), kind.node or machine.main.tree)
+    node = ast.copy_location(ast.While(ast.Constant(True), [], []), kind.node)
 
     def turn(_: object) -> None:
         for one in methods:
