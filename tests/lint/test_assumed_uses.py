@@ -114,6 +114,7 @@ class Loader:
         ((("yield np.array(x), self.labels[i * size:(i + 1) * size]", "yield np.array(x)"),), []),
         ((("cv2.imread(file)", "self.pictures[file]"),), []),
         ((("size=16", "size=16, use_multiprocessing=True"),), []),
+        ((("import cv2", "import cv2\nfrom concurrent.futures import ThreadPoolExecutor"),), []),
     ],
 )
 def test_an_endless_generator_that_nobody_reads(changes: tuple[tuple[str, str], ...], lines: list[int]) -> None:

@@ -15,7 +15,11 @@ from slowtrain.script.text import syntax_tree
 from slowtrain.script.text.source_file import FUNCTION_NODES, Source
 
 SEQUENCE_CLASSES = frozenset({"PyDataset", "Sequence"})
-WORKER_WORDS = frozenset({"workers", "use_multiprocessing"})  # of arguments that move input into other processes
+# Code that makes input in several threads or processes has one of these words, or "workers" in one.
+PARALLEL_WORDS = frozenset(
+    "use_multiprocessing ThreadPoolExecutor ProcessPoolExecutor ThreadPool Pool Parallel OrderedEnqueuer "
+    "GeneratorEnqueuer".split()
+)
 SESSION_WORDS = frozenset({"Session", "placeholder"})  # of TensorFlow 1, whose methods add to a graph
 MODEL_MAKERS = ("Sequential", "Model", "load_model", "compile")
 _ENDLESS = re.compile(r"\bwhile\s*\(?\s*(?:True|1)\b")
@@ -33,8 +37,8 @@ def may_feed_fit(source: Source) -> bool:
 
 
 def uses_no_workers(source: Source) -> bool:
-    """Whether nothing in the file may give ``fit`` workers."""
-    return source.words.isdisjoint(WORKER_WORDS)
+    """Whether nothing in the file may give ``fit`` workers, or make input in several threads."""
+    return "workers" not in source.text and source.words.isdisjoint(PARALLEL_WORDS)
 
 
 def yields_batches_endlessly(function: ast.AST | None) -> bool:

@@ -13,7 +13,7 @@ from slowtrain.script.interpreter.domain.call_events import Event, Loop
 from slowtrain.script.interpreter.engine import interpreter, queries, step_loops
 from slowtrain.script.interpreter.engine.interpreter import file_events
 from slowtrain.script.lint_rules import graph_code, keras_names, spots
-from slowtrain.script.navigation import node_lookup, scope_names
+from slowtrain.script.navigation import assumed_uses, node_lookup, scope_names
 from slowtrain.script.pipelines import whole_pipelines
 from slowtrain.script.text import syntax_tree
 from slowtrain.script.text.source_file import Source
@@ -79,7 +79,7 @@ def _python_spot(node: ast.expr | ast.stmt, says: str, cure: str = ARRAY_CODE) -
 
 def sequential_decoding(source: Source) -> Iterator[Spot]:
     """Find files that each input function decodes one after the other, unless there are workers or a cache."""
-    if source.words.isdisjoint(_LIBRARIES) or "workers" in source.text or ".cache(" in source.text:
+    if source.words.isdisjoint(_LIBRARIES) or not assumed_uses.uses_no_workers(source) or ".cache(" in source.text:
         return
     seen: set[ast.AST | None] = set()
     for event in file_events(source):
