@@ -159,6 +159,30 @@ def test_pictures_that_python_decodes(module: str, use: str, lines: list[int]) -
     assert spotted.lines("input/python-input", PICTURES.format(module, use)) == lines
 
 
+SOUNDS = """
+def sounds():
+    for i in range(len(clips)):
+        x = tf.transpose(tf.convert_to_tensor(cut(clips[i])))
+        yield x, {0}
+rows = tf.data.Dataset.from_generator(sounds, (tf.float32, tf.float32))
+model = keras.Sequential([layers.Dense(2)])
+model.compile("adam", "mse")
+model.fit(rows{1}.prefetch(2), epochs=9)
+"""
+
+
+@pytest.mark.parametrize(
+    ("label", "batched", "lines"),
+    [
+        ("tf.convert_to_tensor(labels[i])", ".batch(32)", [5]),
+        ("tf.convert_to_tensor(labels[i])", "", []),  # a batch of its own
+        ("labels[i]", ".batch(32)", []),  # two ops
+    ],
+)
+def test_ops_for_each_sample_of_a_generator(label: str, batched: str, lines: list[int]) -> None:
+    assert spotted.lines("input/python-input", SOUNDS.format(label, batched)) == lines
+
+
 UNMADE = """
 RATE = {0}
 class Reader(keras.Model):
