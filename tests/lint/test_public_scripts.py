@@ -183,6 +183,33 @@ def test_ops_for_each_sample_of_a_generator(label: str, batched: str, lines: lis
     assert spotted.lines("input/python-input", SOUNDS.format(label, batched)) == lines
 
 
+MADE = """
+from keras.preprocessing.image import ImageDataGenerator
+def pictures(folder):
+    turned = ImageDataGenerator({0})
+    made = turned.flow_from_directory(folder, batch_size=32)
+    {1}
+    return made
+"""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "use", "lines"),
+    [
+        ("zoom_range=0.1", "", [4]),
+        ("zoom_range=0.1", "plot(made)", []),
+        ("zoom_range=0.1", "x, y = next(made)", []),
+        ("zoom_range=0.1", "x, y = made.next()", []),
+        ("zoom_range=0.1", "for x, y in made:\n        plot(x)", []),
+        ("zoom_range=0.1", "model.fit(x, y)", []),  # the file shows what it trains on
+        ("zoom_range=0.1", "workers = 8", []),
+        ("rescale=0.1", "", []),  # may be for predictions
+    ],
+)
+def test_augmented_pictures_for_an_unknown_file(arguments: str, use: str, lines: list[int]) -> None:
+    assert spotted.lines("input/python-input", MADE.format(arguments, use)) == lines
+
+
 UNMADE = """
 RATE = {0}
 class Reader(keras.Model):

@@ -122,19 +122,33 @@ def single_threaded_generators(source: Source) -> Iterator[tuple[ast.Call, str]]
     every = interpreter.project_events(source)
     fed = [e for e in every if e.name in FIT_METHODS and "workers" not in e.given.keywords]
     fitted = {e.given.get(name, place).node for e in fed for name, place in (("x", 0), ("generator", None))}
-    drawn = (e for e in every if e.name == "next" and step_loops.step_loop_of(source, e) is not None)
-    looped = {loop.items.node for loop in step_loops.loops_by_number(source).values()}
-    taken = (fitted | looped | {e.given.get("", 0).node for e in drawn}) - {None}
+    drawn = {e.given.get("", 0).node for e in every if e.name == "next" and step_loops.step_loop_of(source, e)}
+    drawn |= {loop.items.node for loop in step_loops.loops_by_number(source).values()}
+    taken = (fitted | drawn) - {None}
+    read = _read_iterators(source, every)
     for event in file_events(source):
-        if event.name not in FLOW_METHODS or event.node not in taken or not isinstance(event.node, ast.Call):
+        if event.name not in FLOW_METHODS or not isinstance(event.node, ast.Call):
             continue
         if event.on is None or not queries.is_keras_object(event.on, keras_names.GENERATOR_CLASS):
             continue
         moving, reads = not MOVING_ARGUMENTS.isdisjoint(event.on.items), event.name in FILE_METHODS
+        # Only training augments. If this file does not train, another one does.
+        if event.node not in taken and (read is None or event.node in read or not moving):
+            continue
         does = " and ".join(["decodes"] * reads + ["augments"] * moving)
         if does:
-            where = "in one thread beside the training" if event.node in fitted else "in each step of the training loop"
+            where = "in one thread beside the training" if event.node not in drawn else "in each training step"
             yield event.node, f"Python {does} every picture of this iterator, {where}"
+
+
+def _read_iterators(source: Source, every: Iterable[Event]) -> set[ast.AST | None] | None:
+    """What a file that does not train iterates or hands on, by the call that makes it; None if the file trains."""
+    if step_loops.step_events(source) or not assumed_uses.uses_no_workers(source):
+        return None
+    if any(event.name in FIT_METHODS for event in every):
+        return None
+    used = (one for e in every for one in (*e.given.every, *(loop.items for loop in e.loops), e.on) if one is not None)
+    return {one.node for one in used if one.kind == "rows"}
 
 
 def slow_functions(source: Source) -> Iterator[Spot]:

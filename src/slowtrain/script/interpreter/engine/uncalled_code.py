@@ -23,7 +23,7 @@ from slowtrain.script.text.source_file import Source, cache_recent
 # A file that trains, or makes the data for it, has at least one of these calls.
 TRAINING_CALLS = (
     "fit", "train_on_batch", "predict", "GradientTape", "apply_gradients", "minimize", "scatter_sub", "from_generator",
-    "compile",
+    "compile", "flow_from_directory", "flow_from_dataframe",
 )  # fmt: skip
 DATASET_MAKERS = ("Dataset", "ImageDataGenerator")  # a file that makes data sets for others has one of these
 TRAINING_EVENTS = frozenset({".fit", ".fit_generator", ".train_on_batch", ".apply_gradients", ".minimize"})
