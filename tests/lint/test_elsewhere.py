@@ -158,7 +158,6 @@ def test_what_a_script_above_a_package_calls(folder: Folder) -> None:
     "run",
     [
         RUN.replace("for step in range(10_000):", "if True:"),
-        RUN.replace("from agent import Agent", "from other import Agent"),
         RUN.replace("agent = Agent()", "agent = Agent()\nagent.act = agent.learn = print"),
     ],
 )
@@ -176,8 +175,18 @@ def test_a_step_that_the_other_file_compiles(folder: Folder) -> None:
 
 
 def test_a_test_that_calls_it_is_no_training(folder: Folder) -> None:
-    folder.put(agent__py=AGENT, test_run__py=RUN)
+    agent = AGENT.replace("np.argmax(self.model.predict(state[None])[0])", "self.model.predict(state)")  # of any number
+    folder.put(agent__py=agent, test_run__py=RUN)
     assert folder.found("agent.py") == []
+    folder.put(agent__py=agent, run__py=RUN)
+    project_files.read_project_file.cache_clear()
+    project_files._folder_scripts.cache_clear()
+    assert folder.found("agent.py") == CALLED
+
+
+def test_an_agent_that_no_file_creates_is_called_in_a_loop_of_steps(folder: Folder) -> None:
+    folder.put(agent__py=AGENT, run__py=RUN.replace("from agent import Agent", "from other import Agent"))
+    assert folder.found(".") == CALLED
 
 
 def test_a_shuffle_of_what_another_file_decodes(folder: Folder) -> None:

@@ -22,6 +22,7 @@ _NAME_PREFIXES = (
     ("tensorflow.python.keras.", "keras."),
     ("tensorflow.keras.", "keras."),
     ("tf_keras.", "keras."),
+    ("keras_preprocessing.", "keras.preprocessing."),
 )
 
 _FROM_PATTERN = re.compile(r"from[\s\\]+([\w.]+)")
@@ -67,7 +68,7 @@ def imported_modules(source: Source) -> set[str]:
         for several in _IMPORT_PATTERN.findall(source.plain)
         for one in _DOTTED_PATTERN.findall(several)
     }
-    if any(one.partition(".")[0] in ("tensorflow", "tf_keras") for one in found):
+    if any(one.partition(".")[0] in ("tensorflow", "tf_keras", "keras_preprocessing") for one in found):
         found |= {"tensorflow", "keras"}  # because of _SAME
     return found
 

@@ -265,18 +265,30 @@ _IMPORT_LINE = re.compile(rb"^[ \t]*(?:from|import)\b[^\n#]*", re.MULTILINE)
 
 def scripts_importing(source: Source) -> list[Source]:
     """A few scripts that import ``source``, directly or through other files."""
+    return _read_files([one.path for one in _files_using(source) if one.starts][:MAX_CALLERS])
+
+
+def files_importing(source: Source) -> list[Source]:
+    """A few files that import ``source``, directly or through other files; also those that only define something."""
+    return _read_files([one.path for one in _files_using(source)])
+
+
+def _read_files(paths: Iterable[str]) -> list[Source]:
+    return [one for path in paths if (one := read_project_file(path)) is not None]
+
+
+def _files_using(source: Source) -> list[_ScriptFile]:
     file = os.path.realpath(source.file)
     if not os.path.isfile(file):
         return []
-    starting: list[str] = []
-    seen, todo = {file}, [file]
-    while todo and len(seen) <= MAX_INTERMEDIATE_FILES and len(starting) < MAX_CALLERS:
+    found: dict[str, _ScriptFile] = {}
+    todo = [file]
+    while todo and len(found) < MAX_INTERMEDIATE_FILES and sum(one.starts for one in found.values()) < MAX_CALLERS:
         for one in _importing_files(todo.pop(0)):
-            if one.path not in seen:
-                seen.add(one.path)
-                (starting if one.starts else todo).append(one.path)
-    read = (read_project_file(path) for path in starting[:MAX_CALLERS])
-    return [one for one in read if one is not None]
+            if one.path != file and one.path not in found:
+                found[one.path] = one
+                todo += [] if one.starts else [one.path]
+    return list(found.values())
 
 
 def _importing_files(file: str) -> list[_ScriptFile]:

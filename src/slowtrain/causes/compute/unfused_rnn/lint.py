@@ -24,10 +24,13 @@ def find_spots(source: Source) -> Iterable[Spot]:
     if not call_index.takes_training_steps(source):
         return
     seen: set[ast.Call] = set()
+    reached = {event.node for event in file_events(source)}
     for call in call_index.index_of(source).calls_of("LSTM", "GRU"):
         if not name_bindings.qualified_name(source, call.func).startswith("keras.layers."):
             continue
         setting = keras_models.unfused_setting(call)
+        if setting is None and call not in reached:
+            setting = _named_dropout(source, call)
         if setting is not None:
             seen.add(call)
         if setting is not None and not (setting.arg == "unroll" and _has_short_sequences(source)):
@@ -42,6 +45,12 @@ def find_spots(source: Source) -> Iterable[Spot]:
             usual = "remove what cuDNN does not support, and use the layer instead of its cell"
             cure = Prescription("edit", Effect.CHANGES_TRAINING, usual)
             yield Spot(edits.node_start(call), edits.node_end(call.func), says, cure)
+
+
+def _named_dropout(source: Source, call: ast.Call) -> ast.keyword | None:
+    """``recurrent_dropout`` of a model that nobody makes, by the name of a constant."""
+    given = next((one for one in call.keywords if one.arg == "recurrent_dropout"), None)
+    return given if given is not None and queries.constant_at(source, given.value) else None
 
 
 def _has_short_sequences(source: Source) -> bool:

@@ -9,10 +9,11 @@ from math import ceil, prod
 from slowtrain.causes.host.predict_in_loop.fix import CALL_MODEL, PREDICT_ON_BATCH, TRAIN_ON_BATCH
 from slowtrain.model import Edit, Effect, Prescription, Spot
 from slowtrain.script.fixes.models import keras_calls
+from slowtrain.script.interpreter.domain.call_events import Event
 from slowtrain.script.interpreter.engine import queries, step_loops
 from slowtrain.script.interpreter.engine.interpreter import file_events
 from slowtrain.script.lint_rules import graph_code, sample_counts, spots
-from slowtrain.script.navigation import call_index, name_bindings, node_lookup, scope_names
+from slowtrain.script.navigation import call_index, name_bindings, node_lookup, scope_names, single_rows
 from slowtrain.script.text import syntax_tree
 from slowtrain.script.text.source_file import Source
 
@@ -68,7 +69,7 @@ def small_predicts(source: Source) -> Iterator[Spot]:
         if not isinstance(call.func, ast.Attribute) or not _is_keras_predict(source, call, call.func.value):
             continue
         rows = sample_counts.given_rows(source, node_lookup.argument_value(call, "x", 0))
-        rows = rows or (1 if _reads_first_row(source, call) else MAX_LITTLE_ROWS + 1)
+        rows = rows or (1 if single_rows.reads_first_row(source, call) else MAX_LITTLE_ROWS + 1)
         if rows <= MAX_LITTLE_ROWS and queries.repeating_loop(source, call, MIN_LOOP_CALLS) is not None:
             changed = tuple(keras_calls.use_predict_on_batch(source, call.lineno))
             says = f"predict() in a loop is given {rows} row{'s' * (rows > 1)} at a time"
@@ -84,33 +85,15 @@ def small_fits(source: Source) -> Iterator[Spot]:
             continue
         if queries.repeating_loop(source, call, MIN_LOOP_CALLS) is None or _is_model_rebound(source, call.func):
             continue
-        rows = sample_counts.given_rows(source, data)
+        rows = sample_counts.given_rows(source, data) or (1 if single_rows.takes_one_row(source, call) else None)
         batch = sample_counts.DEFAULT_BATCH_SIZE if size is None else queries.int_at(source, size)
         whole = size is not None and data is not None and _is_length_of(size, data)
         steps = 1 if whole else ceil(rows / batch) if rows and batch else MAX_LITTLE_FIT_STEPS + 1
         if steps <= MAX_LITTLE_FIT_STEPS:
             changed = keras_calls.use_train_on_batch(source, call.lineno) if steps == 1 else ()
-            given = f"{rows} rows" if rows else "one batch"
+            given = f"{rows} row{'s' * (rows > 1)}" if rows else "one batch"
             taken = f"{steps} steps" if steps > 1 else "one step"
             yield _call_spot(call, f"fit() in a loop is given {given} at a time, {taken}", TRAIN_ON_BATCH, changed)
-
-
-def _reads_first_row(source: Source, call: ast.Call) -> bool:
-    """Whether only row 0 of the result is read, ``predict(state)[0]``, so that the call gets one row."""
-    read = node_lookup.parents_of(source).get(call)
-    if not isinstance(read, ast.Subscript) or read.value is not call:
-        return False
-    row = read.slice.elts[0] if isinstance(read.slice, ast.Tuple) and read.slice.elts else read.slice
-    return isinstance(row, ast.Constant) and row.value == 0 and _has_one_output(source)
-
-
-def _has_one_output(source: Source) -> bool:
-    """Whether the models of the file have one output each. With several, ``predict(x)[0]`` is the first output."""
-    built = call_index.index_of(source).calls_of("Model")
-    outputs = (node_lookup.argument_value(call, "outputs", 1) for call in built)
-    if any(isinstance(one, ast.List | ast.Tuple) for one in outputs):
-        return False
-    return bool(built or call_index.index_of(source).calls_of("Sequential"))
 
 
 def _is_length_of(size: ast.expr, data: ast.expr) -> bool:
@@ -149,11 +132,14 @@ def reached_predicts(source: Source) -> Iterator[Spot]:
     """Find calls of ``predict`` with few rows in each of many iterations, by the interpreter's events."""
     for event in file_events(source) if ".predict" in source.text else ():
         call, on = event.node, event.on
-        if event.name != ".predict" or not isinstance(call, ast.Call) or on is None or on.kind not in MODEL_KINDS:
+        if event.name != ".predict" or not isinstance(call, ast.Call) or on is None:
+            continue
+        loop = step_loops.step_loop_of(source, event)
+        if on.kind not in MODEL_KINDS and not (on.kind == "unknown" and _is_beside_keras_step(source, event)):
             continue
         times = prod(one.turns or 1 for one in event.regular_loops(graph_code.MIN_BUILDS))
         # As many calls as steps are many.
-        many = times >= graph_code.MIN_UNROLLED_TURNS or step_loops.step_loop_of(source, event) is not None
+        many = times >= graph_code.MIN_UNROLLED_TURNS or loop is not None
         shape = event.given.get("x", 0).shape
         if shape and shape[0] is not None:
             few = shape[0] <= MAX_PREDICT_ROWS
@@ -163,3 +149,10 @@ def reached_predicts(source: Source) -> Iterator[Spot]:
         if many and few:
             says = "predict() is called for few rows in each iteration of a loop, and each call has a fixed cost"
             yield _call_spot(call, says, CALL_MODEL)
+
+
+def _is_beside_keras_step(source: Source, event: Event) -> bool:
+    """Whether each iteration calls ``train_on_batch`` too, so that ``predict`` belongs to a Keras model as well."""
+    found = step_loops.loop_and_period(source, event)
+    steps = (one for one in step_loops.step_events(source) if one.name == ".train_on_batch" and one.loops)
+    return found is not None and found[1] == 1 and any(one.loops[-1] is found[0] for one in steps)

@@ -68,7 +68,7 @@ class PythonInput(Cause[PythonWork]):
     symptoms = frozenset({Category.INPUT, Category.PYTHON})
     words = (
         "from_generator", "numpy_function", "py_function", "PyDataset", "utils.Sequence", "utils import Sequence",
-        ", Sequence", "fit_generator", "yield", "__next__", "ImageDataGenerator",
+        "data_utils import Sequence", ", Sequence", "fit_generator", "yield", "__next__", "ImageDataGenerator",
     )  # fmt: skip
 
     def wants(self, trace: Trace) -> frozenset[Signal]:

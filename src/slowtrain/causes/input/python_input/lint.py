@@ -10,10 +10,10 @@ from slowtrain.causes.input.python_input import input_functions, sample_generato
 from slowtrain.causes.input.python_input.input_functions import InputFunction
 from slowtrain.model import Effect, Prescription, Spot
 from slowtrain.script.interpreter.domain.call_events import Event, Loop
-from slowtrain.script.interpreter.engine import interpreter, queries
+from slowtrain.script.interpreter.engine import interpreter, queries, step_loops
 from slowtrain.script.interpreter.engine.interpreter import file_events
 from slowtrain.script.lint_rules import graph_code, keras_names, spots
-from slowtrain.script.navigation import node_lookup, scope_names
+from slowtrain.script.navigation import assumed_uses, node_lookup, scope_names
 from slowtrain.script.pipelines import whole_pipelines
 from slowtrain.script.text import syntax_tree
 from slowtrain.script.text.source_file import Source
@@ -22,14 +22,16 @@ from slowtrain.script.text.source_file import Source
 DECODING_FUNCTIONS = frozenset(
     "cv2.imread cv2.imdecode PIL.Image.open keras.utils.load_img keras.preprocessing.image.load_img imageio.imread "
     "imageio.v2.imread imageio.v3.imread skimage.io.imread matplotlib.pyplot.imread matplotlib.image.imread "
-    "librosa.load soundfile.read scipy.io.wavfile.read pydicom.dcmread nibabel.load tifffile.imread "
-    "rasterio.open".split()
+    "librosa.load soundfile.read scipy.io.wavfile.read pydicom.dcmread pydicom.read_file nibabel.load tifffile.imread "
+    "rasterio.open SimpleITK.ReadImage".split()
 )
 # A file may hold many samples. Only a sequence that opens several files per batch has one file per sample.
-LOADING_FUNCTIONS = frozenset({"numpy.load", "numpy.loadtxt", "numpy.genfromtxt"})
+LOADING_FUNCTIONS = frozenset(
+    {"numpy.load", "numpy.loadtxt", "numpy.genfromtxt", "scipy.io.loadmat", "pandas.read_csv"}
+)
 _LIBRARIES = frozenset(
     "cv2 PIL load_img imageio skimage imread librosa soundfile wavfile pydicom nibabel tifffile rasterio load loadtxt "
-    "genfromtxt".split()
+    "genfromtxt SimpleITK loadmat read_csv".split()
 )
 MIN_FILES_PER_BATCH = 4  # files per batch
 ARRAY_CODE = "replace the loop over elements by array code or TensorFlow ops"
@@ -77,13 +79,15 @@ def _python_spot(node: ast.expr | ast.stmt, says: str, cure: str = ARRAY_CODE) -
 
 def sequential_decoding(source: Source) -> Iterator[Spot]:
     """Find files that each input function decodes one after the other, unless there are workers or a cache."""
-    if source.words.isdisjoint(_LIBRARIES) or "workers" in source.text or ".cache(" in source.text:
+    if source.words.isdisjoint(_LIBRARIES) or not assumed_uses.uses_no_workers(source) or ".cache(" in source.text:
         return
     seen: set[ast.AST | None] = set()
     for event in file_events(source):
         loads = event.name in LOADING_FUNCTIONS and "mmap_mode" not in event.given.keywords
         decodes = event.name in DECODING_FUNCTIONS and event.producer == "generator"
         if not decodes and not (event.producer == "sequence" and (loads or event.name in DECODING_FUNCTIONS)):
+            continue
+        if _is_read_by_workers(source, event) or _fills_a_cache(source, event.node):
             continue
         inner, function = event.loops[-1] if event.loops else None, node_lookup.enclosing_function(source, event.node)
         if inner is None or isinstance(inner.node, ast.Call) or function in seen:
@@ -94,21 +98,57 @@ def sequential_decoding(source: Source) -> Iterator[Spot]:
             yield _python_spot(event.node, says, WORKERS_ADVICE)
 
 
+def _fills_a_cache(source: Source, node: ast.expr) -> bool:
+    """Whether a file is read only if it is not in memory yet: ``if name not in self.cache:``, ``is None``."""
+    above = node_lookup.enclosing_node(source, node, ast.If)
+    test = above.test if isinstance(above, ast.If) else None
+    return isinstance(test, ast.Compare) and any(
+        isinstance(op, ast.NotIn) or (isinstance(op, ast.Is) and isinstance(test.left, (ast.Subscript, ast.Call)))
+        for op in test.ops
+    )
+
+
+def _is_read_by_workers(source: Source, event: Event) -> bool:
+    """Whether the ``fit`` that reads the input gets more than one worker, perhaps in another file."""
+    reading = {one.node for one in event.loops if isinstance(one.node, ast.Call)}
+    fits = (one for one in interpreter.project_events(source) if one.name in FIT_METHODS and one.node in reading)
+    return any(one.given.keywords["workers"].known != 1 for one in fits if "workers" in one.given.keywords)
+
+
 def single_threaded_generators(source: Source) -> Iterator[tuple[ast.Call, str]]:
     """Find generators that training reads in one thread, with a description of their work."""
     if "ImageDataGenerator" not in source.words:
         return
-    fed = [e for e in interpreter.project_events(source) if e.name in FIT_METHODS and "workers" not in e.given.keywords]
-    taken = {e.given.get(name, place).node for e in fed for name, place in (("x", 0), ("generator", None))} - {None}
+    every = interpreter.project_events(source)
+    fed = [e for e in every if e.name in FIT_METHODS and "workers" not in e.given.keywords]
+    fitted = {e.given.get(name, place).node for e in fed for name, place in (("x", 0), ("generator", None))}
+    drawn = {e.given.get("", 0).node for e in every if e.name == "next" and step_loops.step_loop_of(source, e)}
+    drawn |= {loop.items.node for loop in step_loops.loops_by_number(source).values()}
+    taken = (fitted | drawn) - {None}
+    read = _read_iterators(source, every)
     for event in file_events(source):
-        if event.name not in FLOW_METHODS or event.node not in taken or not isinstance(event.node, ast.Call):
+        if event.name not in FLOW_METHODS or not isinstance(event.node, ast.Call):
             continue
         if event.on is None or not queries.is_keras_object(event.on, keras_names.GENERATOR_CLASS):
             continue
         moving, reads = not MOVING_ARGUMENTS.isdisjoint(event.on.items), event.name in FILE_METHODS
+        # Only training augments. If this file does not train, another one does.
+        if event.node not in taken and (read is None or event.node in read or not moving):
+            continue
         does = " and ".join(["decodes"] * reads + ["augments"] * moving)
         if does:
-            yield event.node, f"Python {does} every picture of this iterator, in one thread beside the training"
+            where = "in one thread beside the training" if event.node not in drawn else "in each training step"
+            yield event.node, f"Python {does} every picture of this iterator, {where}"
+
+
+def _read_iterators(source: Source, every: Iterable[Event]) -> set[ast.AST | None] | None:
+    """What a file that does not train iterates or hands on, by the call that makes it; None if the file trains."""
+    if step_loops.step_events(source) or not assumed_uses.uses_no_workers(source):
+        return None
+    if any(event.name in FIT_METHODS for event in every):
+        return None
+    used = (one for e in every for one in (*e.given.every, *(loop.items for loop in e.loops), e.on) if one is not None)
+    return {one.node for one in used if one.kind == "rows"}
 
 
 def slow_functions(source: Source) -> Iterator[Spot]:
@@ -184,7 +224,7 @@ def element_loops(source: Source) -> Iterator[tuple[Spot, tuple[int, int]]]:
     """Find nested loops in input code, by the interpreter's events, each with the lines of its function."""
     seen: set[ast.AST | None] = set()
     for event in file_events(source):
-        if event.begun is None or not event.producer:
+        if event.begun is None or not event.producer or _is_read_by_workers(source, event):
             continue
         inside, function = _loops_inside_input(event.loops), node_lookup.enclosing_function(source, event.node)
         if function in seen or not inside or inside[-1] is not event.begun:

@@ -24,6 +24,7 @@ CUTTING_FUNCTIONS = frozenset(
     "choice astype copy reshape array asarray float32 int32 int64 uint8 stack concatenate seed".split()
 )
 READING_FUNCTIONS = frozenset({"load", "fromfile", "loadtxt", "memmap"})
+MIN_TENSOR_OPS = 3  # TensorFlow ops per sample, about 0.1 ms each when they run op by op
 MIN_NUMPY_CALLS = 2  # NumPy calls per sample, some microseconds each
 FILE_MAPPING_WORDS = ("memmap", "mmap_mode", "h5py")  # arrays that read a file when a row is taken
 ITERATING_BUILTINS = frozenset("range zip enumerate len list reversed sorted".split())
@@ -61,12 +62,13 @@ def sample_generators(source: Source) -> tuple[list[Spot], list[Spot]]:
         if first is None or first in cut or first in made or one.names[0] != "from_generator" or "cache" in one.names:
             continue
         inside = [e for e in file_events(source) if e.producer == "generator" and any(p.node is first for p in e.loops)]
-        if (
-            not inside
-            or not _gives_single_samples(one)
-            or _has_few_samples(inside, first)
-            or not _has_small_samples(one)
-        ):
+        if not inside or not _gives_single_samples(one) or _has_few_samples(inside, first):
+            continue
+        ops = {e.node for e in inside if e.name.startswith("tensorflow.") and not e.name.startswith("tensorflow.io.")}
+        if len(ops) >= MIN_TENSOR_OPS:
+            made[first] = _generator_spot(source, first, f"{len(ops)} TensorFlow ops run op by op for each sample")
+            continue
+        if not _has_small_samples(one):
             continue
         said = next(interpreted_datasets.element_leaves(one.stages[0].after)).name == "said"
         if all(map(_is_cutting_call, inside)) and not said:  # the source of a declared element is unknown

@@ -93,6 +93,7 @@ class RunContext:
         self.every: tuple[Event, ...] = ()  # all events after the run, then those of the file itself
         self.own: tuple[Event, ...] = ()
         self.ran: set[ast.AST] = set()
+        self.producing: set[ast.AST] = set()  # functions that ran to make input
         self.made: dict[ast.AST, list[Value]] = {}  # the objects that the run makes, by their class
         self.unmade: dict[Value, Value] = {}  # one object of each class that the file never instantiates
 

@@ -235,6 +235,8 @@ class Interpreter(RunContext):
     def _run_in_frame(self, node: ast.AST, at: ast.AST, caller: Source, body: Callable[[], Value]) -> Value:
         self.running.append(node)
         self.ran.add(node)
+        if self.producer:
+            self.producing.add(node)
         before = len(self.path)
         if isinstance(at, ast.Call):
             self.path.append(at)

@@ -111,7 +111,7 @@ def _written_row_count(source: Source, node: ast.expr, depth: int) -> int | None
     if name == "expand_dims":
         return 1 if int_at(source, node_lookup.argument_value(node, "axis", 1)) == 0 else None
     sizes = node.args if method else node.args[1:]
-    sizes = sizes[0].elts if sizes and isinstance(sizes[0], ast.Tuple) else sizes
+    sizes = sizes[0].elts if sizes and isinstance(sizes[0], (ast.Tuple, ast.List)) else sizes
     rows = int_at(source, sizes[0]) if name == "reshape" and sizes else None
     return rows if rows is None or rows >= 0 else None
 

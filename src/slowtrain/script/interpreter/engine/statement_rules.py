@@ -85,6 +85,15 @@ def holds_usually(machine: RunContext, test: ast.expr, scope: Scope) -> bool:
     return False
 
 
+def excludes_few_turns(machine: RunContext, test: ast.expr, scope: Scope) -> bool:
+    """Whether it is ``if step == 0:``, whose other branch runs in almost every iteration."""
+    match test:
+        case ast.Compare(left=ast.Name() as left, ops=[ast.Eq()], comparators=[ast.Constant()]):
+            counted = machine.value(left, scope)
+            return counted.kind == "number" and counted.name == "int" and bool(counted.varies)
+    return False
+
+
 def skips_most_turns(machine: RunContext, test: ast.If, scope: Scope) -> bool:
     """Whether it is ``if step % 100: return``, after which only a few iterations continue."""
     if test.orelse or not isinstance(test.body[-1], (ast.Return, ast.Continue)):
@@ -184,7 +193,9 @@ def _if(machine: RunContext, node: ast.If, scope: Scope) -> bool:
     usual = test.data == USUALLY_TRUE or holds_usually(machine, node.test, scope)
     with machine.in_some_turns(test if not usual else None):
         ended = machine.block(node.body, scope)
-        after, scope.names = scope.names, before
+    after, scope.names = scope.names, before
+    often = usual or excludes_few_turns(machine, node.test, scope)
+    with machine.in_some_turns(test if not often else None):
         ended_too = machine.block(node.orelse, scope)
     if ended and not ended_too:
         return False  # the first branch has left the block

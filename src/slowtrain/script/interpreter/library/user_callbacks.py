@@ -17,7 +17,7 @@ from slowtrain.script.interpreter.domain.abstract_values import (
     sequence_value,
     shape_argument,
 )
-from slowtrain.script.interpreter.domain.call_events import Stage
+from slowtrain.script.interpreter.domain.call_events import Loop, Stage
 from slowtrain.script.interpreter.domain.run_context import RunContext
 
 BATCH_HOOKS = ("on_train_batch_begin", "on_train_batch_end", "on_batch_begin", "on_batch_end")
@@ -226,9 +226,7 @@ def _run_fit(machine: RunContext, on: Value, name: str, call: CallArgs) -> None:
     whole = epochs.known if isinstance(epochs.known, int) else None
     with machine.enter_loop(node, whole if epochs is not UNKNOWN else 1) as epoch:
         with machine.enter_loop(node, None) as step:
-            if source.kind in PYTHON_PRODUCERS:
-                with machine.in_producer(PYTHON_PRODUCERS[source.kind]):
-                    machine.each(source, step, node)
+            _run_python_input(machine, source, step, node)
             own = operators.find_attribute(on, "train_step" if name == "fit" else "test_step")
             if own is not None and on.kind == "object" and name != "predict":
                 _run_step(machine, on, own, CallArgs(node, [_train_step_data(call)]))
@@ -241,6 +239,13 @@ def _run_fit(machine: RunContext, on: Value, name: str, call: CallArgs) -> None:
                 machine.call(called, CallArgs(node, [Value("tensor"), Value("tensor")]))
         for one in call.get("callbacks").items.values() if name == "fit" else ():
             _run_callback(machine, on, one, epoch.number, node)
+
+
+def _run_python_input(machine: RunContext, data: Value, step: Loop, node: ast.AST) -> None:
+    """Runs the script's code that makes a batch."""
+    if data.kind in PYTHON_PRODUCERS:
+        with machine.in_producer(PYTHON_PRODUCERS[data.kind]):
+            machine.each(data, step, node)
 
 
 def _model_input(data: Value) -> Value:
@@ -310,3 +315,9 @@ def run_unknown_fit(machine: RunContext, callback: Value, node: ast.Call) -> Non
     """What a callback does in a ``fit`` of which nothing is known."""
     with machine.enter_loop(node, None) as epoch:
         _run_callback(machine, Value("keras", name="keras.Model"), callback, epoch.number, node)
+
+
+def run_unknown_input(machine: RunContext, data: Value, node: ast.Call) -> None:
+    """What a generator or sequence does in a ``fit`` of which nothing is known."""
+    with machine.enter_loop(node, None), machine.enter_loop(node, None) as step:
+        _run_python_input(machine, data, step, node)
