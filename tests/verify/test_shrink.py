@@ -46,7 +46,8 @@ def contents(**changed: Any) -> ModelContents:
 
 def changes(found: ModelContents) -> dict[str, Change | Unmeasured]:
     measured, unmeasured = model_alternatives.model_changes(found)
-    return {one.name: one for one in (*measured, *unmeasured)}
+    every: list[Change | Unmeasured] = [*measured, *unmeasured]
+    return {one.name: one for one in every}
 
 
 def test_the_block_is_all_layers_as_wide_as_the_most_expensive() -> None:

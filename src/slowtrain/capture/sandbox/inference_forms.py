@@ -5,6 +5,7 @@ A probe takes a few steps, then makes the forms from the model as it is, and tim
 
 from __future__ import annotations
 
+import functools
 import sys
 import threading
 import time
@@ -81,11 +82,9 @@ def measure_forms() -> list[dict[str, Any]]:
             begun = time.perf_counter_ns()
             predict(batch)
             row["ms"].append((time.perf_counter_ns() - begun) / 1e6)
-    first = timed[0].get("outputs") if timed else None
-    for row in timed:
-        outputs = row.pop("outputs")
-        spread = float(np.std(first)) or 1.0
-        row["difference"] = float(np.mean(np.abs(outputs - first))) / spread
+    outputs = [row.pop("outputs") for row in timed]
+    for row, mine in zip(timed, outputs, strict=True):
+        row["difference"] = float(np.mean(np.abs(mine - outputs[0]))) / (float(np.std(outputs[0])) or 1.0)
     return rows
 
 
@@ -93,7 +92,7 @@ def _forms(model: Any) -> Iterator[tuple[str, Callable[[], Form]]]:
     """Yields the name of each form, and a function that makes it: its bytes and its call."""
     yield "as it is", lambda: _keras_form(model)
     for mode in QUANTISED_MODES:
-        yield mode, lambda mode=mode: _quantised(model, mode)
+        yield mode, functools.partial(_quantised, model, mode)
     yield "half pruned", lambda: _pruned(model)
     yield "LiteRT", lambda: _exported(model)
 

@@ -318,7 +318,10 @@ def use_bfloat16(created: CreatedLayers, _: str) -> None:
 
 
 def _wrap_on_import(recorder: Recorder, module: str, path: str, wrapper: Callable[..., Any]) -> None:
-    patch_on_import(recorder, module, lambda loaded: wrapt.wrap_function_wrapper(loaded, path, wrapper))
+    def patch(loaded: Any) -> None:
+        wrapt.wrap_function_wrapper(loaded, path, wrapper)
+
+    patch_on_import(recorder, module, patch)
 
 
 MODEL_CHANGES: dict[str, Callable[[CreatedLayers, str], None]] = {

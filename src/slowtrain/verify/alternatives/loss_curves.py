@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from slowtrain.trace import Trace
 from slowtrain.verify.measurement.probe_process import Probe
@@ -52,19 +52,20 @@ def loss_curve(probe: Probe, trace: Trace) -> LossCurve | None:
     return LossCurve(np.cumsum(sizes)[window - 1 :], smooth, probe.sample_ms / 1e3)
 
 
-def batch_losses(rows: Sequence[Mapping[str, float]], block: Sequence[int], *, running: bool) -> Floats:
+def batch_losses(rows: Sequence[Mapping[str, float]], block: ArrayLike, *, running: bool) -> Floats:
     """The loss of each batch; NaN where a step reports none.
 
     ``running``: the rows are Keras' means since the start of an epoch, of which ``block`` has the number.
     """
     names = [name for row in rows for name in row]
     name = next((n for n in names if n == "loss"), next((n for n in names if "loss" in n), names[0] if names else ""))
+    epoch = np.asarray(block)
     means = np.array([row.get(name, np.nan) for row in rows])
     if not running or name != "loss":
         return means
     found, start = np.empty_like(means), 0
     for at, mean in enumerate(means):
-        if at == 0 or at >= len(block) or block[at] != block[at - 1]:
+        if at == 0 or at >= len(epoch) or epoch[at] != epoch[at - 1]:
             start = at
         steps = at - start + 1
         found[at] = mean if steps == 1 else steps * mean - (steps - 1) * means[at - 1]

@@ -49,10 +49,8 @@ AS_IS = Change("as it is", "the script's own model", Effect.EXACT, Treatment(mod
 
 def model_changes(found: ModelContents) -> tuple[list[Change], list[Unmeasured]]:
     """The changes that can be measured, and those that cannot, with the reason."""
-    changes, unmeasured = [], []
-    for one in _every_change(found):
-        (changes if isinstance(one, Change) else unmeasured).append(one)
-    return changes, unmeasured  # type: ignore[return-value]
+    every = list(_every_change(found))
+    return [one for one in every if isinstance(one, Change)], [one for one in every if isinstance(one, Unmeasured)]
 
 
 def _every_change(found: ModelContents) -> Iterator[Change | Unmeasured]:
