@@ -82,9 +82,9 @@ def measure_forms() -> list[dict[str, Any]]:
             begun = time.perf_counter_ns()
             predict(batch)
             row["ms"].append((time.perf_counter_ns() - begun) / 1e6)
-    outputs = [row.pop("outputs") for row in timed]
-    for row, mine in zip(timed, outputs, strict=True):
-        row["difference"] = float(np.mean(np.abs(mine - outputs[0]))) / (float(np.std(outputs[0])) or 1.0)
+    results = [row.pop("outputs") for row in timed]
+    for row, mine in zip(timed, results, strict=True):
+        row["difference"] = float(np.mean(np.abs(mine - results[0]))) / (float(np.std(results[0])) or 1.0)
     return rows
 
 
