@@ -6,6 +6,7 @@ Nodes that only qualify another node (``Load``, ``Add``, ``Lt``) are left out: n
 from __future__ import annotations
 
 import ast
+import functools
 from collections.abc import Iterable, Iterator
 from typing import TypeVar
 
@@ -18,7 +19,9 @@ _NODE_CLASSES = [c for c in vars(ast).values() if isinstance(c, type) and issubc
 NODE_FIELDS: dict[type[ast.AST], tuple[str, ...]] = {
     c: tuple(f for f in c._fields if f not in _PLAIN_FIELDS) for c in _NODE_CLASSES
 }
-NODE_FIELDS[ast.Name] = NODE_FIELDS[ast.Constant] = ()  # half of all nodes
+_LEAF_NODES = frozenset({ast.Name, ast.Constant})  # half of all nodes
+NODE_FIELDS[ast.Name] = NODE_FIELDS[ast.Constant] = ()
+MAX_CACHED_NODES = 1 << 17  # those of a file of 20,000 lines
 # Lists that may hold other things than nodes: a None key of ``{**more}``, a missing default, names as text.
 _MIXED_LIST_FIELDS = frozenset({"keys", "kw_defaults", "names", "kwd_attrs"})
 
@@ -36,21 +39,17 @@ BLOCK_FIELDS = {
 
 
 def walk(node: ast.AST) -> Iterator[ast.AST]:
-    """``node`` and all nodes below it, level by level. Written inline, since a call per node shows in lint's time."""
+    """``node`` and all nodes below it, level by level."""
     todo = [node]
-    push = todo.append
     for at in todo:
         yield at
-        for name in NODE_FIELDS.get(at.__class__, at._fields):
-            value = getattr(at, name, None)
-            if value.__class__ is list:
-                todo += value if name not in _MIXED_LIST_FIELDS else [n for n in value if isinstance(n, ast.AST)]
-            elif isinstance(value, ast.AST):
-                push(value)
+        if at.__class__ not in _LEAF_NODES:
+            todo += child_nodes(at)
 
 
+@functools.lru_cache(maxsize=MAX_CACHED_NODES)
 def child_nodes(node: ast.AST) -> list[ast.AST]:
-    """The direct child nodes, in the order of the fields."""
+    """The direct child nodes, in the order of the fields. Cached, because many lint rules walk the same functions."""
     found: list[ast.AST] = []
     for name in NODE_FIELDS.get(node.__class__, node._fields):
         value = getattr(node, name, None)

@@ -9,6 +9,7 @@ from typing import Any
 from slowtrain.script.interpreter.domain import operators
 from slowtrain.script.interpreter.domain.abstract_values import (
     MAX_ITEMS,
+    NO_LOOPS,
     NOT_KNOWN,
     UNKNOWN,
     CallArgs,
@@ -196,7 +197,7 @@ def _dict_literal(machine: RunContext, node: ast.Dict, scope: Scope) -> Value:
 
 def _comparison_value(machine: RunContext, node: ast.Compare, scope: Scope) -> Value:
     sides = [machine.value(n, scope) for n in (node.left, *node.comparators)]
-    varies = frozenset(v for s in sides for v in s.varies)
+    varies = NO_LOOPS.union(*[one.varies for one in sides])
     op = node.ops[0]
     if isinstance(op, (ast.Is, ast.IsNot)) and len(sides) == 2 and sides[1].kind == "none":
         left = sides[0]

@@ -235,15 +235,14 @@ class Interpreter(RunContext):
     def _run_in_frame(self, node: ast.AST, at: ast.AST, caller: Source, body: Callable[[], Value]) -> Value:
         self.running.append(node)
         self.ran.add(node)
-        before = len(self.path)
+        before = self.path, self.files
         if isinstance(at, ast.Call):
-            self.path.append(at)
-            self.files.append(caller)
+            self.path, self.files = (*self.path, at), (*self.files, caller)
         try:
             return body()
         finally:
             self.running.pop()
-            del self.path[before:], self.files[before:]
+            self.path, self.files = before
 
     def _bind(self, node: Any, scope: Scope, handed: CallArgs) -> None:
         parameters: ast.arguments = node.args
