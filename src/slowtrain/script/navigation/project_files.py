@@ -129,6 +129,7 @@ def _binding_file(folder: str, level: int, full: str, depth: int) -> tuple[Sourc
         return None
 
 
+@functools.lru_cache(maxsize=1024)
 def _module_file(folder: str, module: str, relative: bool) -> str | None:
     """The file of ``module``: below ``folder``, or for an absolute name below one of the folders above it."""
     parts = module.split(".") if module else []
@@ -265,7 +266,7 @@ _IMPORT_LINE = re.compile(rb"^[ \t]*(?:from|import)\b[^\n#]*", re.MULTILINE)
 
 def scripts_importing(source: Source) -> list[Source]:
     """A few scripts that import ``source``, directly or through other files."""
-    file = os.path.realpath(source.file)
+    file = source.real_path
     if not os.path.isfile(file):
         return []
     starting: list[str] = []

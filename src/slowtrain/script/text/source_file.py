@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import functools
+import os
 import unicodedata
 import warnings
 from collections import deque
@@ -120,6 +121,11 @@ class Source:
     def words(self) -> frozenset[str]:
         """The ASCII words in the text's code."""
         return ascii_words(self.plain.encode("ascii", "replace"))
+
+    @functools.cached_property
+    def real_path(self) -> str:
+        """The path of the file without symbolic links."""
+        return os.path.realpath(self.file)
 
     def line(self, number: int) -> str:
         """The text of a line (from 1) without surrounding blanks; "" outside the file."""

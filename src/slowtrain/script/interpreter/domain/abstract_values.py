@@ -93,6 +93,19 @@ class Value:
             for one in self.items.values():
                 yield from one.nested_values(depth - 1)
 
+    def is_alike(self, other: Value) -> bool:
+        """Whether a join with the other value has the same properties as this value."""
+        return self is other or (
+            self.kind == other.kind
+            and (self.known is other.known or (type(self.known) is type(other.known) and self.known == other.known))
+            and self.varies == other.varies
+            and self.ragged == other.ragged
+            and self.dtype == other.dtype
+            and self.shape == other.shape
+            and self.name == other.name
+            and (self.kind != "object" or self.of is other.of)
+        )
+
     def varies_inside(self, depth: int) -> frozenset[int]:
         """The loops whose iterations change the value or a value inside it."""
         if not depth or self.kind not in NESTING_KINDS:

@@ -90,6 +90,7 @@ class RunContext:
         self.turned: dict[int, int | None] = {}  # the minimum number of iterations of each loop, by its number
         self.modules: dict[str, Scope] = {}  # scopes of the project's files, by path
         self.origins: dict[tuple[Source, str], tuple[Scope, str] | None] = {}  # origins of imported names as written
+        self.library_values: dict[ast.expr, Value] = {}  # values of attributes of libraries
         self.values: dict[ast.expr, Value] = {}
         self.called: dict[ast.Call, set[ast.AST]] = {}  # the functions that the calls of the examined file run
         self.every: tuple[Event, ...] = ()  # all events after the run, then those of the file itself

@@ -36,12 +36,9 @@ def other_expression(machine: RunContext, node: ast.expr, scope: Scope) -> Value
 def _attribute_value(machine: RunContext, node: ast.Attribute, scope: Scope) -> Value:
     written = scope_names.dotted_name(node)
     if written and scope.find(written.partition(".")[0]) is None:
-        own = project_modules.imported_value(machine, written)
-        if own is not None:
-            return own
-        full = name_bindings.qualified_name(machine.source, node)
-        if full and project_modules.imported_value(machine, scope_names.dotted_name(node.value)) is None:
-            return Value("library", name=full)
+        found = _unbound_attribute(machine, node, written)
+        if found is not None:
+            return found
     on = machine.value(node.value, scope)
     if on.kind == "library":
         return Value("library", name=f"{on.name}.{node.attr}")
@@ -54,6 +51,22 @@ def _attribute_value(machine: RunContext, node: ast.Attribute, scope: Scope) -> 
             return value
         return found
     return framework_calls.library_attribute(on, node.attr)
+
+
+def _unbound_attribute(machine: RunContext, node: ast.Attribute, written: str) -> Value | None:
+    """The value of ``tf.nn.relu`` as written, if no scope binds its first name; None if only that has a value."""
+    if node in machine.library_values:
+        return machine.library_values[node]
+    own = project_modules.imported_value(machine, written)
+    if own is not None:
+        return own
+    full, before = name_bindings.qualified_name(machine.source, node), written.rpartition(".")[0]
+    if not full or project_modules.imported_value(machine, before) is not None:
+        return None
+    found = Value("library", name=full)
+    if machine.origins[machine.source, written] is None and machine.origins[machine.source, before] is None:
+        machine.library_values[node] = found  # no file of the project will bind it
+    return found
 
 
 def _name_value(machine: RunContext, node: ast.Name, scope: Scope) -> Value:

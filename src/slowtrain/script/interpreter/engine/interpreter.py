@@ -117,7 +117,10 @@ class Interpreter(RunContext):
             found = as_float32(found)
         if not self.silent and self.source is self.main:
             before = self.values.get(node)
-            self.values[node] = found if before is None else join_two(before, found)
+            if before is None:
+                self.values[node] = found
+            elif not before.is_alike(found):
+                self.values[node] = join_two(before, found)
         return found
 
     def store(self, target: ast.expr, value: Value, scope: Scope) -> None:

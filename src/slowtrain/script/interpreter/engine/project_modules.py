@@ -6,16 +6,16 @@ A file is interpreted when one of its names is first looked up, so unreached fil
 from __future__ import annotations
 
 import ast
-import os
 from collections.abc import Iterable
 from contextlib import nullcontext, suppress
+from pathlib import Path
 
 from slowtrain.script.interpreter.domain import operators
 from slowtrain.script.interpreter.domain.abstract_values import CallArgs, Value, constant_value, join_values
 from slowtrain.script.interpreter.domain.run_context import BudgetSpent, RunContext, Scope
 from slowtrain.script.interpreter.engine import statement_rules
 from slowtrain.script.interpreter.library import user_callbacks
-from slowtrain.script.navigation import call_index, project_files
+from slowtrain.script.navigation import call_index, project_files, scope_names
 from slowtrain.script.text import syntax_tree
 from slowtrain.script.text.source_file import Source, cache_recent
 
@@ -46,7 +46,7 @@ def run_script(machine: RunContext) -> None:
     Those run as other scripts of the project call them, or else with unknown arguments.
     """
     source, scope = machine.main, machine.register_scope(Scope(source=machine.main))
-    machine.modules[os.path.realpath(source.file)] = scope
+    machine.modules[source.real_path] = scope
     machine.block(source.tree.body, scope)
     _run_unused_callbacks(machine, scope)
     every = (own.node for _, _, own in _module_functions(scope))
@@ -55,8 +55,10 @@ def run_script(machine: RunContext) -> None:
             _run_importing_script(machine, driver)
     traced = _called_in_graphs(scope)
     for kind, function, own in _module_functions(scope):
+        if own.node in machine.ran:
+            continue
         trains = own.node is not None and _mentions_training(source, [own.node])
-        if own.node in machine.ran or not (trains or statement_rules.contains_loop(own.node)):
+        if not (trains or statement_rules.contains_loop(own.node)):
             continue
         known = kind is not None and trains
         me = (
@@ -101,8 +103,8 @@ def _called_in_graphs(scope: Scope) -> set[ast.AST]:
 def _called_names(function: ast.AST) -> set[str]:
     """``step`` of ``step(x)`` and of ``self.step(x)``."""
     called = [node.func for node in syntax_tree.walk(function) if isinstance(node, ast.Call)]
-    own = (one for one in called if isinstance(one, ast.Attribute) and isinstance(one.value, ast.Name))
-    methods = {one.attr for one in own if ast.unparse(one.value) == "self"}
+    own = (one for one in called if isinstance(one, ast.Attribute))
+    methods = {one.attr for one in own if scope_names.is_name(one.value, "self")}
     return methods | {one.id for one in called if isinstance(one, ast.Name)}
 
 
@@ -133,7 +135,7 @@ def run_top_level(machine: RunContext) -> None:
     if machine.modules:
         return
     scope = machine.register_scope(Scope(source=machine.main))
-    machine.modules[os.path.realpath(machine.main.file)] = scope
+    machine.modules[machine.main.real_path] = scope
     machine.left = MAX_TOP_LEVEL_NODES
     with suppress(BudgetSpent, RecursionError):
         machine.block(machine.main.tree.body, scope)
@@ -142,7 +144,7 @@ def run_top_level(machine: RunContext) -> None:
 
 def run_unreached(machine: RunContext, function: ast.AST) -> None:
     """Runs a function that the run did not reach, with unknown arguments; records the values in it, and no events."""
-    scope = machine.modules.get(os.path.realpath(machine.main.file))
+    scope = machine.modules.get(machine.main.real_path)
     if function in machine.ran or scope is None:
         return
     machine.ran.add(function)
@@ -186,26 +188,24 @@ def imported_value(machine: RunContext, written: str) -> Value | None:
 
 def _run_importing_script(machine: RunContext, driver: Source) -> None:
     """Runs a script of the project that uses the examined file."""
-    file = os.path.realpath(driver.file)
-    if file not in machine.modules:
+    if driver.real_path not in machine.modules:
         _run_module(machine, driver, machine.register_scope(Scope(source=driver)))
 
 
 def _imported_scope(machine: RunContext, source: Source) -> Scope | None:
-    file = os.path.realpath(source.file)
-    if file in machine.modules:
-        return machine.modules[file]
+    if source.real_path in machine.modules:
+        return machine.modules[source.real_path]
     several = len(machine.modules) >= MAX_PROJECT_FILES
     if several or not any(name in source.text for name in RELEVANT_LIBRARIES):
         return None
-    named = os.path.basename(file).partition(".")[0]
+    named = Path(source.real_path).name.partition(".")[0]
     scope = machine.register_scope(Scope(names={"__name__": constant_value(named)}, source=source))
     _run_module(machine, source, scope)
     return scope
 
 
 def _run_module(machine: RunContext, source: Source, scope: Scope) -> None:
-    machine.modules[os.path.realpath(source.file)] = scope
+    machine.modules[source.real_path] = scope
     with machine.first_import(), machine.in_file_of(scope), suppress(BudgetSpent, SyntaxError):
         machine.block(source.tree.body, scope)
 
