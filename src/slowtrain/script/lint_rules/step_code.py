@@ -51,6 +51,8 @@ def only_stores_results(source: Source, loop: ast.For) -> bool:
 
 def takes_training_step(source: Source, body: Sequence[ast.AST]) -> bool:
     """Whether statements, or functions that they call, take a training step."""
+    if not call_index.index_of(source).calls_of(*STEP_NAMES):
+        return False
     calls = (call for one in body for call in syntax_tree.nodes_inside(source.reachable_functions(one), ast.Call))
     return any(node_lookup.called_name(call) in STEP_NAMES for call in calls)
 
@@ -62,6 +64,8 @@ def loops_between_steps(source: Source) -> Iterator[tuple[ast.For, int]]:
     """
     most: dict[ast.For, int] = {}
     for event in interpreter.file_events(source):
+        if event.begun is None:
+            continue
         inside = _loops_in_iteration(source, event)
         outer = inside[0].node if inside else None
         if not isinstance(outer, ast.For) or not only_stores_results(source, outer):
@@ -75,7 +79,7 @@ def loops_between_steps(source: Source) -> Iterator[tuple[ast.For, int]]:
 
 def _loops_in_iteration(source: Source, event: Event) -> list[Loop]:
     """Return the loops inside one iteration of the training loop, the outermost first. The last one begins here."""
-    turn = step_loops.step_loop_of(source, event) if event.begun is not None else None
+    turn = step_loops.step_loop_of(source, event)
     if turn is None or event.begun is turn:
         return []
     inside = list(event.loops[event.loops.index(turn) + 1 :])

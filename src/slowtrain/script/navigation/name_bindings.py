@@ -54,8 +54,12 @@ def may_name(source: Source, *names: str) -> bool:
     """Whether ``qualified_name`` may give one of these names, or one that begins so; by the text alone, before
     parsing.
     """
-    known = [f"{module}." for module in imported_modules(source)]
-    return any(name.startswith(module) or module.startswith(name) for name in names for module in known)
+    return any(name.startswith(m) or m.startswith(name) for name in names for m in _imported_prefixes(source))
+
+
+@cache_recent(4)
+def _imported_prefixes(source: Source) -> list[str]:
+    return [f"{module}." for module in imported_modules(source)]
 
 
 @cache_recent(4)
@@ -160,11 +164,8 @@ def global_names(source: Source) -> frozenset[str]:
 
 def reads_of(source: Source, name: str) -> list[ast.Name]:
     """Every place in the file where ``name`` is read, in any scope."""
-    return [
-        n
-        for n in syntax_tree.walk(source.tree)
-        if isinstance(n, ast.Name) and n.id == name and isinstance(n.ctx, ast.Load)
-    ]
+    every = call_index.nodes_of_class(source, ast.Name)
+    return [n for n in every if n.id == name and isinstance(n.ctx, ast.Load)]
 
 
 def assigned_value(source: Source, target: ast.expr) -> ast.expr | None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import functools
+import io
 import os
 import unicodedata
 import warnings
@@ -126,6 +127,11 @@ class Source:
     def real_path(self) -> str:
         """The path of the file without symbolic links."""
         return os.path.realpath(self.file)
+
+    @functools.cached_property
+    def byte_lines(self) -> list[bytes]:
+        """The lines as ``ast`` counts them, in UTF-8, with their ends. str.splitlines() also splits at form feeds."""
+        return [row.encode() for row in io.StringIO(self.text, newline="")]
 
     def line(self, number: int) -> str:
         """The text of a line (from 1) without surrounding blanks; "" outside the file."""

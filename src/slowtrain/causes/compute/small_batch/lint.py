@@ -160,7 +160,7 @@ def _fit_batch(event: Event) -> tuple[int, int, Shape | None] | None:
 
 def _sliced_batch(source: Source, event: Event) -> tuple[int, int, Shape | None] | None:
     """Return the batch of a step in a loop that gets ``x[i : i + 2]``, directly or from a generator."""
-    if event not in step_loops.step_events(source) or event.graph or not event.loops or not event.given.args:
+    if event.graph or not event.loops or not event.given.args or event not in step_loops.step_events(source):
         return None
     first = next(interpreted_datasets.element_leaves(event.given.args[0]), UNKNOWN)
     turns = _loop_turns(source, event)
