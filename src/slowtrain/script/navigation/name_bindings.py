@@ -37,11 +37,11 @@ def qualified_name(source: Source, node: ast.AST) -> str:
     known = scope_names.import_aliases(source).get(first)
     if not known:
         return ""
-    full = f"{known}.{rest}" if rest else known
+    full = f"{known}.{rest}." if rest else f"{known}."
     for long, short in _NAME_PREFIXES:
-        if f"{full}.".startswith(long):
-            full = f"{short}{f'{full}.'.removeprefix(long)}"[:-1]
-    return full
+        if full.startswith(long):
+            full = short + full.removeprefix(long)
+    return full[:-1]
 
 
 def is_new_axis(source: Source, node: ast.expr) -> bool:

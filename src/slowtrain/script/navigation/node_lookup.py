@@ -51,12 +51,14 @@ class Statements:
             while todo:
                 node = todo.pop()
                 found.append(node)
+                if node.__class__ in syntax_tree.LEAF_NODES:
+                    continue
                 below = syntax_tree.child_nodes(node)
                 if node is statement and node.__class__ in syntax_tree.BLOCK_FIELDS:
                     below = [n for n in below if not isinstance(n, _STATEMENT_NODES)]
-                if below:
-                    above.update(dict.fromkeys(below, node))
-                    todo += below[::-1]
+                for one in below:
+                    above[one] = node
+                todo += below[::-1]
         return found
 
     @functools.cached_property

@@ -19,7 +19,7 @@ def nodes_in_scope(nodes: ast.AST | Iterable[ast.AST]) -> Iterator[ast.AST]:
     while todo:
         node = todo.pop()
         yield node
-        if not isinstance(node, node_lookup.SCOPE_NODES):
+        if node.__class__ not in syntax_tree.LEAF_NODES and not isinstance(node, node_lookup.SCOPE_NODES):
             todo += syntax_tree.child_nodes(node)[::-1]
 
 

@@ -129,6 +129,11 @@ class Source:
         return os.path.realpath(self.file)
 
     @functools.cached_property
+    def folder(self) -> str:
+        """The absolute path of the file's folder."""
+        return os.path.dirname(os.path.abspath(self.file))
+
+    @functools.cached_property
     def byte_lines(self) -> list[bytes]:
         """The lines as ``ast`` counts them, in UTF-8, with their ends. str.splitlines() also splits at form feeds."""
         return [row.encode() for row in io.StringIO(self.text, newline="")]
@@ -256,6 +261,10 @@ def _called_names(node: ast.AST) -> tuple[str, ...]:
     found: list[str] = []
     for one in syntax_tree.walk(node):
         if isinstance(one, ast.Call):
-            found += names_in(one.func)
-            found += (a.id for a in one.args if isinstance(a, ast.Name))
+            callee: ast.AST = one.func
+            while isinstance(callee, ast.Attribute):
+                found.append(callee.attr)
+                callee = callee.value
+            found += (callee.id,) if isinstance(callee, ast.Name) else names_in(callee)
+            found += [a.id for a in one.args if isinstance(a, ast.Name)]
     return tuple(dict.fromkeys(found))

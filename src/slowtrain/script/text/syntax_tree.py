@@ -13,13 +13,13 @@ from typing import TypeVar
 Node = TypeVar("Node", bound=ast.AST)
 # Fields below which no node is of interest.
 _PLAIN_FIELDS = frozenset(
-    "ctx op ops id attr kind type_comment name asname module level conversion simple is_async".split()
+    "ctx op ops id attr arg rest kind type_comment name asname module level conversion simple is_async".split()
 )
 _NODE_CLASSES = [c for c in vars(ast).values() if isinstance(c, type) and issubclass(c, ast.AST)]
 NODE_FIELDS: dict[type[ast.AST], tuple[str, ...]] = {
     c: tuple(f for f in c._fields if f not in _PLAIN_FIELDS) for c in _NODE_CLASSES
 }
-_LEAF_NODES = frozenset({ast.Name, ast.Constant})  # half of all nodes
+LEAF_NODES = frozenset({ast.Name, ast.Constant})  # half of all nodes
 NODE_FIELDS[ast.Name] = NODE_FIELDS[ast.Constant] = ()
 MAX_CACHED_NODES = 1 << 17  # those of a file of 20,000 lines
 # Lists that may hold other things than nodes: a None key of ``{**more}``, a missing default, names as text.
@@ -43,7 +43,7 @@ def walk(node: ast.AST) -> Iterator[ast.AST]:
     todo = [node]
     for at in todo:
         yield at
-        if at.__class__ not in _LEAF_NODES:
+        if at.__class__ not in LEAF_NODES:
             todo += child_nodes(at)
 
 

@@ -232,6 +232,8 @@ def promoted_dtype(*several: Value) -> str:
     known = [v.dtype for v in several if v.kind in ("array", "tensor", "variable")]
     if "" in known or not known:
         return ""
+    if len(set(known)) == 1:
+        return known[0]
     widest = max(known, key=lambda name: DTYPES_BY_WIDTH.index(name) if name in DTYPES_BY_WIDTH else -1)
     return "float64" if widest == "float32" and not _WIDE_INTEGER_DTYPES.isdisjoint(known) else widest
 

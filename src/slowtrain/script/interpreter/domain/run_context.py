@@ -215,8 +215,9 @@ class RunContext:
         """Records an event; ``place``: its index, before the events that it led to."""
         if self.silent or not isinstance(call.node, ast.expr):
             return
+        begun = self.loops[-1] if name == "loop" and on is None and self.loops else None
         event = Event(self.source, call.node, name, on, call, self.loops, self.rare, bool(self.graph),
-                      self.producer, self.path, self.files, result)  # fmt: skip
+                      self.producer, self.path, self.files, result, begun)  # fmt: skip
         self.events.insert(len(self.events) if place is None else place, event)
 
     def spend_budget(self) -> None:

@@ -85,45 +85,50 @@ def _name_value(machine: RunContext, node: ast.Name, scope: Scope) -> Value:
 
 
 def _call_value(machine: RunContext, node: ast.Call, scope: Scope) -> Value:
-    name = ""
-    if isinstance(node.func, ast.Attribute):
-        callee = _attribute_value(machine, node.func, scope)
-        if callee.kind == "unknown":
-            name = f".{node.func.attr}"
-    else:
-        callee = machine.value(node.func, scope)
+    method = node.func if isinstance(node.func, ast.Attribute) else None
+    callee = _attribute_value(machine, method, scope) if method is not None else machine.value(node.func, scope)
     if callee.name == "super" and callee.kind == "library":
         return _super_object(scope)
-    args: list[Value] = []
-    for one in node.args:
-        argument = machine.value(one.value if isinstance(one, ast.Starred) else one, scope)
-        if isinstance(one, ast.Starred):
-            args += (
-                argument.items.values()
-                if argument.kind in ("list", "tuple", "dict")
-                else [operators.item_value(argument, NOT_KNOWN)]
-            )
-        else:
-            args.append(argument)
-    del args[MAX_ITEMS:]
-    keywords: dict[str, Value] = {}
-    for key in node.keywords:
-        argument = machine.value(key.value, scope)
-        keywords |= {key.arg: argument} if key.arg else {str(k): v for k, v in argument.items.items()}
-    if name and isinstance(node.func, ast.Attribute):
-        on = machine.value(node.func.value, scope) if not isinstance(node.func.value, ast.Call) else UNKNOWN
-        call = CallArgs(node, args, keywords)
-        if name == ".update" and on.kind == "unknown" and keywords and not args:
-            call_resolution.assume_mapping(machine, node.func.value, on, scope).items.update(keywords)
-        call_resolution.run_handed_functions(machine, call)
-        drawn = node.func.attr in data_calls.NUMPY_ONLY_DRAWS
-        gives = lambda: data_calls.numpy_draw(machine, name[1:], call) if drawn else UNKNOWN.varying_in(on.varies)  # noqa: E731
-        return call_resolution.recorded_result(machine, name, on, call, gives)
+    call = _call_arguments(machine, node, scope)
+    if method is not None and callee.kind == "unknown":
+        return _unknown_method_value(machine, method, call, scope)
     if not machine.silent and machine.source is machine.main:
         runs = call_resolution.function_run_by(callee)
         if runs is not None:
             machine.called.setdefault(node, set()).add(runs)
-    return machine.call(callee, CallArgs(node, args, keywords))
+    return machine.call(callee, call)
+
+
+def _call_arguments(machine: RunContext, node: ast.Call, scope: Scope) -> CallArgs:
+    args: list[Value] = []
+    for one in node.args:
+        if isinstance(one, ast.Starred):
+            several = machine.value(one.value, scope)
+            known = several.kind in ("list", "tuple", "dict")
+            args += several.items.values() if known else [operators.item_value(several, NOT_KNOWN)]
+        else:
+            args.append(machine.value(one, scope))
+    del args[MAX_ITEMS:]
+    keywords: dict[str, Value] = {}
+    for key in node.keywords:
+        argument = machine.value(key.value, scope)
+        if key.arg:
+            keywords[key.arg] = argument
+        else:
+            keywords |= {str(k): v for k, v in argument.items.items()}
+    return CallArgs(node, args, keywords)
+
+
+def _unknown_method_value(machine: RunContext, method: ast.Attribute, call: CallArgs, scope: Scope) -> Value:
+    """The result of a method that is not known, because its object is not."""
+    name = method.attr
+    on = machine.value(method.value, scope) if not isinstance(method.value, ast.Call) else UNKNOWN
+    if name == "update" and on.kind == "unknown" and call.keywords and not call.args:
+        call_resolution.assume_mapping(machine, method.value, on, scope).items.update(call.keywords)
+    call_resolution.run_handed_functions(machine, call)
+    drawn = name in data_calls.NUMPY_ONLY_DRAWS
+    gives = lambda: data_calls.numpy_draw(machine, name, call) if drawn else UNKNOWN.varying_in(on.varies)  # noqa: E731
+    return call_resolution.recorded_result(machine, f".{name}", on, call, gives)
 
 
 def _super_object(scope: Scope) -> Value:
