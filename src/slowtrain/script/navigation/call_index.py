@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from slowtrain.script.navigation import node_lookup
-from slowtrain.script.text import edits
+from slowtrain.script.text import edits, syntax_tree
 from slowtrain.script.text.source_file import Source, cache_recent
 from slowtrain.script.text.syntax_tree import Node
 
@@ -98,6 +98,21 @@ TRAINING_CALLS = ("fit", "fit_generator", "train_on_batch", "GradientTape", "min
 def takes_training_steps(source: Source) -> bool:
     """Whether the file calls something that takes training steps."""
     return bool(index_of(source).calls_of(*TRAINING_CALLS))
+
+
+STEP_CALLS = ("GradientTape", "train_on_batch")  # of one step
+
+
+def takes_training_step(source: Source, body: Iterable[ast.AST]) -> bool:
+    """Whether statements, or functions of this file that they call, take a training step."""
+    if not index_of(source).calls_of(*STEP_CALLS):
+        return False
+    return any(_contains_step_call(part) for one in body for part in source.reachable_functions(one))
+
+
+@cache_recent(1024)
+def _contains_step_call(node: ast.AST) -> bool:
+    return any(node_lookup.called_name(call) in STEP_CALLS for call in syntax_tree.nodes_inside(node, ast.Call))
 
 
 def is_compiled_loss(source: Source, name: str) -> bool:

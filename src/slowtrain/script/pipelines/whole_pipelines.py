@@ -14,7 +14,6 @@ from slowtrain.script.text import syntax_tree
 from slowtrain.script.text.source_file import Source, cache_recent
 
 WORKING_OPERATIONS = frozenset("map interleave flat_map filter from_generator".split())
-STEP_CALLS = frozenset({"GradientTape", "train_on_batch"})
 TRANSPARENT_CALLS = frozenset({"enumerate", "iter", "tqdm", "experimental_distribute_dataset"})
 
 
@@ -30,17 +29,12 @@ def _find_training_chains(source: Source) -> Iterator[dataset_chains.DatasetChai
     for call in call_index.index_of(source).calls_of("fit"):
         data = node_lookup.argument_value(call, "x", 0)
         yield from chains_behind(source, data, call)
-    if not any(name in source.text for name in STEP_CALLS):  # saves following the loops of most files
+    if not call_index.index_of(source).calls_of(*call_index.STEP_CALLS):  # saves following the loops of most files
         return
-    for loop in call_index.nodes_of_kind(source, ast.For):
-        assert isinstance(loop, ast.For)
+    for loop in call_index.nodes_of_class(source, ast.For):
         for flow in chains_behind(source, loop.iter, loop):
-            if any(_takes_step(part) for one in loop.body for part in source.reachable_functions(one)):
+            if call_index.takes_training_step(source, loop.body):
                 yield flow
-
-
-def _takes_step(part: ast.AST) -> bool:
-    return any(isinstance(n, ast.Call) and node_lookup.called_name(n) in STEP_CALLS for n in syntax_tree.walk(part))
 
 
 def chains_behind(source: Source, data: ast.expr | None, place: ast.AST) -> Iterator[dataset_chains.DatasetChain]:
@@ -72,13 +66,7 @@ def pipelines_of(source: Source) -> tuple[dataset_chains.DatasetChain, ...]:
     """Each pipeline whose source is known, to its end, without parts of longer ones."""
     if not dataset_chains.may_make_dataset(source):
         return ()
-    every = call_index.index_of(source)
-    makers = (
-        c
-        for n in source.words
-        if n in dataset_chains.DATASET_MAKERS or n.endswith("Dataset")
-        for c in every.calls_of(n)
-    )
+    makers = (c for name in dataset_chains.maker_names(source) for c in call_index.index_of(source).calls_of(name))
     if not any(dataset_chains.makes_dataset(source, c) for c in makers):
         return ()
     found = [f for f in dataset_chains.all_chains(source) if f.whole]

@@ -14,7 +14,7 @@ from slowtrain.script.interpreter.domain.abstract_values import Value
 from slowtrain.script.interpreter.domain.call_events import Event
 from slowtrain.script.interpreter.engine import interpreter, queries, step_loops
 from slowtrain.script.interpreter.engine.interpreter import file_events
-from slowtrain.script.lint_rules import sample_counts, spots, step_code
+from slowtrain.script.lint_rules import sample_counts, spots
 from slowtrain.script.navigation import call_index, node_lookup
 from slowtrain.script.text.source_file import Source
 
@@ -48,7 +48,7 @@ def _rarer_period(passes: int, training: float) -> int:
 
 def long_loop_validations(source: Source) -> Iterator[Spot]:
     """Find passes over other data that take longer than the steps of a hand-written loop between them."""
-    if not any(word in source.text for word in step_code.STEP_NAMES):
+    if not any(word in source.text for word in call_index.STEP_CALLS):
         return
     moved = step_loops.step_events(source)
     seen: set[int] = set()

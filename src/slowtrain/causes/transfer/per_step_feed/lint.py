@@ -207,7 +207,7 @@ def _is_not_tensor(event: Event) -> bool:
 
 def _last_names(node: ast.expr) -> set[str]:
     """Return the last names of all names that an expression reads."""
-    inside = syntax_tree.nodes_inside(node, ast.Name, ast.Attribute)
+    inside = [n for n in syntax_tree.walk(node) if isinstance(n, (ast.Name, ast.Attribute))]
     return {n.id if isinstance(n, ast.Name) else n.attr for n in inside}
 
 
