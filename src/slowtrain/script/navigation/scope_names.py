@@ -160,12 +160,11 @@ def statement_block(source: Source, statement: ast.stmt) -> list[ast.stmt]:
 
 def dotted_name(node: ast.AST) -> str:
     """``tf.keras.layers.Dense`` for such an expression, "" for any other."""
-    if isinstance(node, ast.Name):
-        return node.id
-    if isinstance(node, ast.Attribute):
-        before = dotted_name(node.value)
-        return f"{before}.{node.attr}" if before else ""
-    return ""
+    after = ""
+    while isinstance(node, ast.Attribute):
+        after = f".{node.attr}{after}"
+        node = node.value
+    return f"{node.id}{after}" if isinstance(node, ast.Name) else ""
 
 
 def resolved_name(source: Source, node: ast.AST) -> str:

@@ -34,9 +34,11 @@ def other_expression(machine: RunContext, node: ast.expr, scope: Scope) -> Value
 
 
 def _attribute_value(machine: RunContext, node: ast.Attribute, scope: Scope) -> Value:
-    written = scope_names.dotted_name(node)
-    if written and scope.find(written.partition(".")[0]) is None:
-        found = _unbound_attribute(machine, node, written)
+    root = node.value
+    while isinstance(root, ast.Attribute):
+        root = root.value
+    if isinstance(root, ast.Name) and scope.find(root.id) is None:
+        found = machine.library_values.get(node) or _unbound_attribute(machine, node)
         if found is not None:
             return found
     on = machine.value(node.value, scope)
@@ -53,10 +55,9 @@ def _attribute_value(machine: RunContext, node: ast.Attribute, scope: Scope) -> 
     return framework_calls.library_attribute(on, node.attr)
 
 
-def _unbound_attribute(machine: RunContext, node: ast.Attribute, written: str) -> Value | None:
+def _unbound_attribute(machine: RunContext, node: ast.Attribute) -> Value | None:
     """The value of ``tf.nn.relu`` as written, if no scope binds its first name; None if only that has a value."""
-    if node in machine.library_values:
-        return machine.library_values[node]
+    written = scope_names.dotted_name(node)
     own = project_modules.imported_value(machine, written)
     if own is not None:
         return own
