@@ -121,9 +121,8 @@ def reached_statements(source: Source, start: ast.AST) -> list[ast.AST]:
     while todo:
         statements = live_statements(todo.pop())
         found += statements
-        for node in (n for s in statements for n in syntax_tree.walk(s)):
-            name = node_lookup.called_name(node) if isinstance(node, ast.Call) else ""
-            inner = node_lookup.function_named(source, name, node) if name else None
+        for call in calls_in(statements):
+            inner = node_lookup.function_named(source, node_lookup.called_name(call), call)
             if inner is not None and inner not in seen:
                 seen.add(inner)
                 todo.append(inner)
@@ -132,7 +131,7 @@ def reached_statements(source: Source, start: ast.AST) -> list[ast.AST]:
 
 def calls_in(statements: Sequence[ast.AST]) -> list[ast.Call]:
     """All calls in ``statements``."""
-    return [n for s in statements for n in syntax_tree.walk(s) if isinstance(n, ast.Call)]
+    return syntax_tree.nodes_inside(statements, ast.Call)
 
 
 def is_read_repeatedly(source: Source, flow: dataset_chains.DatasetChain) -> bool:
@@ -206,10 +205,8 @@ def _called_names(source: Source, start: ast.AST, depth: int) -> list[tuple[str,
     """The last and the full name of each callee of ``start``, in functions of other files too."""
     parts = source.reachable_functions(start)
     found = [
-        (node_lookup.called_name(n), scope_names.resolved_name(source, n.func))
-        for one in parts
-        for n in syntax_tree.walk(one)
-        if isinstance(n, ast.Call)
+        (node_lookup.called_name(call), scope_names.resolved_name(source, call.func))
+        for call in syntax_tree.nodes_inside(parts, ast.Call)
     ]
     for other in [o for one in parts for o in project_files.called_imports(source, one)] if depth else ():
         found += _called_names(other.source, other.function, depth - 1)

@@ -27,7 +27,7 @@ RANDOM_CALLS = frozenset(
 FILE_READERS = frozenset(
     "open read fread imread load loadtxt genfromtxt fromfile memmap File read_csv read_file get request urlopen".split()
 )
-_CACHE_CLEARERS: list[Callable[[], None]] = [syntax_tree.child_nodes.cache_clear]
+_CACHE_CLEARERS: list[Callable[[], None]] = [syntax_tree.clear_caches]
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
 

@@ -22,6 +22,7 @@ NODE_FIELDS: dict[type[ast.AST], tuple[str, ...]] = {
 LEAF_NODES = frozenset({ast.Name, ast.Constant})  # half of all nodes
 NODE_FIELDS[ast.Name] = NODE_FIELDS[ast.Constant] = ()
 MAX_CACHED_NODES = 1 << 17  # those of a file of 20,000 lines
+MAX_CACHED_WALKS = 4096
 # Lists that may hold other things than nodes: a None key of ``{**more}``, a missing default, names as text.
 _MIXED_LIST_FIELDS = frozenset({"keys", "kw_defaults", "names", "kwd_attrs"})
 
@@ -78,4 +79,15 @@ def block_statements(node: ast.AST) -> list[ast.AST]:
 def nodes_inside(parts: ast.AST | Iterable[ast.AST], *kinds: type[Node]) -> list[Node]:
     """The nodes of these classes in a node or in several, such as a function's body, level by level in each of them."""
     several = (parts,) if isinstance(parts, ast.AST) else parts
-    return [node for part in several for node in walk(part) if isinstance(node, kinds)]
+    return [node for part in several for node in _nodes_of_kinds(part, kinds)]  # type: ignore[misc]
+
+
+@functools.lru_cache(maxsize=MAX_CACHED_WALKS)
+def _nodes_of_kinds(top: ast.AST, kinds: tuple[type[ast.AST], ...]) -> list[ast.AST]:
+    return [node for node in walk(top) if isinstance(node, kinds)]
+
+
+def clear_caches() -> None:
+    """Forgets all trees."""
+    child_nodes.cache_clear()
+    _nodes_of_kinds.cache_clear()

@@ -194,7 +194,7 @@ def free_name(source: Source, *wanted: str, taken: Iterable[str] = ()) -> str:
     known = {*taken, *scope_names.import_aliases(source)}
     known |= {n.id for n in call_index.nodes_of_class(source, ast.Name)}
     known |= {a.arg for a in call_index.nodes_of_class(source, ast.arg)}
-    known |= {n.name for kind in (*FUNCTION_NODES, ast.ClassDef) for n in call_index.nodes_of_class(source, kind)}
+    known |= {n.name for n in syntax_tree.walk(source.tree) if isinstance(n, (*FUNCTION_NODES, ast.ClassDef))}
     for name in wanted:
         if name not in known:
             return name
