@@ -103,7 +103,7 @@ def takes_training_steps(source: Source) -> bool:
 STEP_CALLS = ("GradientTape", "train_on_batch")  # of one step
 
 
-def takes_training_step(source: Source, body: Iterable[ast.AST]) -> bool:
+def reaches_training_step(source: Source, body: Iterable[ast.AST]) -> bool:
     """Whether statements, or functions of this file that they call, take a training step."""
     if not index_of(source).calls_of(*STEP_CALLS):
         return False

@@ -33,7 +33,7 @@ def _find_training_chains(source: Source) -> Iterator[dataset_chains.DatasetChai
         return
     for loop in call_index.nodes_of_class(source, ast.For):
         for flow in chains_behind(source, loop.iter, loop):
-            if call_index.takes_training_step(source, loop.body):
+            if call_index.reaches_training_step(source, loop.body):
                 yield flow
 
 

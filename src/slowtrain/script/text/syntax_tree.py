@@ -21,8 +21,8 @@ NODE_FIELDS: dict[type[ast.AST], tuple[str, ...]] = {
 }
 LEAF_NODES = frozenset({ast.Name, ast.Constant})  # half of all nodes
 NODE_FIELDS[ast.Name] = NODE_FIELDS[ast.Constant] = ()
-MAX_CACHED_NODES = 1 << 17  # those of a file of 20,000 lines
-MAX_CACHED_WALKS = 4096
+MAX_CACHED_NODES = 1 << 16  # those of a file of 10,000 lines
+MAX_CACHED_WALKS = 4096  # of statements and functions
 # Lists that may hold other things than nodes: a None key of ``{**more}``, a missing default, names as text.
 _MIXED_LIST_FIELDS = frozenset({"keys", "kw_defaults", "names", "kwd_attrs"})
 
@@ -88,6 +88,6 @@ def _nodes_of_kinds(top: ast.AST, kinds: tuple[type[ast.AST], ...]) -> list[ast.
 
 
 def clear_caches() -> None:
-    """Forgets all trees."""
+    """Clears the caches of nodes, so that their trees can be freed."""
     child_nodes.cache_clear()
     _nodes_of_kinds.cache_clear()

@@ -56,7 +56,7 @@ def _dataset_batches(source: Source) -> Iterator[Spot]:
     taken = [node_lookup.argument_value(call, "x", 0) for call in call_index.index_of(source).calls_of("fit")]
     if any(name in source.text for name in call_index.STEP_CALLS):
         loops = call_index.nodes_of_class(source, ast.For)
-        taken += [n.iter for n in loops if call_index.takes_training_step(source, n.body)]
+        taken += [n.iter for n in loops if call_index.reaches_training_step(source, n.body)]
     for one in taken:
         if isinstance(one, ast.Call) and node_lookup.called_name(one) == "enumerate" and one.args:
             one = one.args[0]
@@ -78,7 +78,7 @@ def _sliced_batches(source: Source) -> Iterator[Spot]:
     for loop in call_index.nodes_of_class(source, ast.For):
         match loop:
             case ast.For(target=ast.Name(id=name), iter=ast.Call(func=ast.Name(id="range"), args=[_, _, step])):
-                if not call_index.takes_training_step(source, loop.body):
+                if not call_index.reaches_training_step(source, loop.body):
                     continue
             case _:
                 continue
