@@ -102,7 +102,7 @@ def _called_in_graphs(scope: Scope) -> set[ast.AST]:
 
 def _called_names(function: ast.AST) -> set[str]:
     """``step`` of ``step(x)`` and of ``self.step(x)``."""
-    called = [node.func for node in syntax_tree.walk(function) if isinstance(node, ast.Call)]
+    called = [call.func for call in syntax_tree.nodes_inside(function, ast.Call)]
     own = (one for one in called if isinstance(one, ast.Attribute))
     methods = {one.attr for one in own if scope_names.is_name(one.value, "self")}
     return methods | {one.id for one in called if isinstance(one, ast.Name)}
