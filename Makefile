@@ -100,7 +100,7 @@ bench-long: $(VENV)/.wheel ## ten million steps recorded and reported: disk, mem
 bench-startup: $(VENV)/.wheel ## how long each verb that reads takes to answer, beside Python and NumPy alone
 	$(BIN)/python clinic/startup.py --markdown docs/startup.md
 
-bench-lint: $(VENV)/.wheel ## slowtrain lint beside parsing alone and ruff, on the files of Keras
+bench-lint: $(VENV)/.wheel ## slowtrain lint beside parsing alone and ruff, on Keras and on the training scripts
 	$(BIN)/python clinic/lint_bench.py --markdown docs/bench-lint.md
 
 memory-table: $(VENV)/.wheel ## foretold against actual largest batch, 16 models, 3 limits (hours; goes on where it ended)

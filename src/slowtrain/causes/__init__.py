@@ -215,7 +215,10 @@ class Cause(ABC, Generic[FindingT]):
 
     def folder_module(self, name: str) -> ModuleType:
         """``lint`` or ``fix`` in the cause's folder. Raises ``ModuleNotFoundError`` if it is not there."""
-        return importlib.import_module(f"{type(self).__module__}.{name}")
+        return _folder_module(f"{type(self).__module__}.{name}")
+
+
+_folder_module = functools.cache(importlib.import_module)  # ``lint`` asks for each file and cause
 
 
 @functools.cache

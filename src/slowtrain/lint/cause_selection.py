@@ -7,6 +7,7 @@ import functools
 import gc
 import re
 from collections.abc import Collection, Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from slowtrain.script.text.source_file import ascii_words, blank_docstrings
@@ -64,48 +65,46 @@ def rare_garbage_collection() -> Iterator[None]:
 def possible_causes(content: bytes, active: Collection[str]) -> list[Cause[Any]]:
     """The causes of ``active`` whose words occur in ``content``."""
     names = ascii_words(content)
-    by_name = _causes_by_name()
-    met = {id_ for name in by_name.keys() & names for id_ in by_name[name]}
     return [
-        c
-        for c in lintable_causes()
-        if c.id in active
-        and (c.id in met or _any_phrase_occurs(_split_words(c.words)[1], names, content))
-        and (not c.context_words or _any_word_occurs(c.context_words, names, content))
+        cause
+        for cause, words, context in _causes_with_words()
+        if cause.id in active
+        and words.occur_in(names, content)
+        and (not cause.context_words or context.occur_in(names, content))
     ]
 
 
-@functools.cache
-def _causes_by_name() -> dict[str, list[str]]:
-    """Name -> the causes that this name alone selects. One lookup per name replaces one search per cause."""
-    found: dict[str, list[str]] = {}
-    for cause in lintable_causes():
-        for name in _split_words(cause.words)[0]:
-            found.setdefault(name, []).append(cause.id)
-    return found
+@dataclass(frozen=True)
+class _Words:
+    """Words of a cause: single names; of each other word the names in it, and a pattern.
 
+    The pattern finds the word unless it is part of a longer name.
+    """
 
-def _any_word_occurs(wanted: tuple[str, ...], names: frozenset[str], content: bytes) -> bool:
-    """Whether one of the words ``wanted`` occurs."""
-    single, longer = _split_words(wanted)
-    return not single.isdisjoint(names) or _any_phrase_occurs(longer, names, content)
+    names: frozenset[str]
+    phrases: tuple[tuple[frozenset[str], re.Pattern[bytes]], ...]
 
-
-def _any_phrase_occurs(longer: tuple[_Phrase, ...], names: frozenset[str], content: bytes) -> bool:
-    return any(parts <= names and whole.search(content) for parts, whole in longer)
-
-
-_Phrase = tuple[frozenset[str], re.Pattern[bytes]]
+    def occur_in(self, names: frozenset[str], content: bytes) -> bool:
+        """Whether one of them occurs in ``content``, whose words are ``names``."""
+        return not self.names.isdisjoint(names) or any(
+            parts <= names and whole.search(content) for parts, whole in self.phrases
+        )
 
 
 @functools.cache
-def _split_words(wanted: tuple[str, ...]) -> tuple[frozenset[str], tuple[_Phrase, ...]]:
-    """The words that are single names, and patterns for the others."""
-    single = frozenset(word for word in wanted if re.fullmatch(r"\w+", word))
-    return single, tuple(_compile_phrase(word) for word in wanted if word not in single)
+def _causes_with_words() -> tuple[tuple[Cause[Any], _Words, _Words], ...]:
+    """The causes that lint can find, each with its words and its context words."""
+    return tuple(
+        (cause, _compile_words(cause.words), _compile_words(cause.context_words)) for cause in lintable_causes()
+    )
 
 
-def _compile_phrase(word: str) -> _Phrase:
+def _compile_words(words: tuple[str, ...]) -> _Words:
+    single = frozenset(word for word in words if re.fullmatch(r"\w+", word))
+    return _Words(single, tuple(_compile_phrase(word) for word in words if word not in single))
+
+
+def _compile_phrase(word: str) -> tuple[frozenset[str], re.Pattern[bytes]]:
     """The names in ``word``, and a pattern that finds it unless it is part of a longer name."""
     ahead = rf"(?<!\w{re.escape(word)})" if word[0].isidentifier() or word[0].isdigit() else ""
     behind = r"(?!\w)" if word[-1].isidentifier() or word[-1].isdigit() else ""

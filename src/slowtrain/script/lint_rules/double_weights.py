@@ -15,9 +15,10 @@ def double_weights(source: Source) -> Iterator[ast.Call]:
     """Find float64 weights whose dtype the text does not state."""
     for event in file_events(source) if "Variable" in source.text else ():
         double = event.name == "tensorflow.Variable" and event.result.dtype == "float64"
-        said = isinstance(event.node, ast.Call) and _states_dtype(source, event.node)
+        if not double or not isinstance(event.node, ast.Call) or _states_dtype(source, event.node):
+            continue
         shape = event.given.get("initial_value", 0).shape
-        if double and not said and isinstance(event.node, ast.Call) and (shape is None or len(shape) > 1):
+        if shape is None or len(shape) > 1:
             yield event.node
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from slowtrain.script.interpreter.domain.call_events import Event, Loop
 from slowtrain.script.interpreter.engine import interpreter, queries, step_loops
@@ -12,7 +12,6 @@ from slowtrain.script.text import syntax_tree
 from slowtrain.script.text.source_file import FUNCTION_NODES, Source
 
 ElementLoop = ast.For | ast.Call
-STEP_NAMES = ("GradientTape", "train_on_batch")
 MIN_TURNS_PER_STEP = 1000  # in each step. An iteration takes 0.1 to 1 µs or more, a short step takes 1 ms.
 
 
@@ -45,14 +44,9 @@ def only_stores_results(source: Source, loop: ast.For) -> bool:
     """Whether the loop stores or appends results, and neither trains nor calls a framework."""
     calls = syntax_tree.nodes_inside(loop.body, ast.Call)
     stores = any(isinstance(n.ctx, ast.Store) for n in syntax_tree.nodes_inside(loop.body, ast.Subscript))
-    framework = any(name_bindings.qualified_name(source, c.func).startswith(("tensorflow.", "keras.")) for c in calls)
-    return (stores or any(node_lookup.called_name(c) == "append" for c in calls)) and not framework
-
-
-def takes_training_step(source: Source, body: Sequence[ast.AST]) -> bool:
-    """Whether statements, or functions that they call, take a training step."""
-    calls = (call for one in body for call in syntax_tree.nodes_inside(source.reachable_functions(one), ast.Call))
-    return any(node_lookup.called_name(call) in STEP_NAMES for call in calls)
+    if not stores and not any(node_lookup.called_name(call) == "append" for call in calls):
+        return False
+    return not any(name_bindings.qualified_name(source, c.func).startswith(("tensorflow.", "keras.")) for c in calls)
 
 
 def loops_between_steps(source: Source) -> Iterator[tuple[ast.For, int]]:
@@ -62,6 +56,8 @@ def loops_between_steps(source: Source) -> Iterator[tuple[ast.For, int]]:
     """
     most: dict[ast.For, int] = {}
     for event in interpreter.file_events(source):
+        if event.begun is None:
+            continue
         inside = _loops_in_iteration(source, event)
         outer = inside[0].node if inside else None
         if not isinstance(outer, ast.For) or not only_stores_results(source, outer):
@@ -75,7 +71,7 @@ def loops_between_steps(source: Source) -> Iterator[tuple[ast.For, int]]:
 
 def _loops_in_iteration(source: Source, event: Event) -> list[Loop]:
     """Return the loops inside one iteration of the training loop, the outermost first. The last one begins here."""
-    turn = step_loops.step_loop_of(source, event) if event.begun is not None else None
+    turn = step_loops.step_loop_of(source, event)
     if turn is None or event.begun is turn:
         return []
     inside = list(event.loops[event.loops.index(turn) + 1 :])

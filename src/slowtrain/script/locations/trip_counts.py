@@ -215,7 +215,7 @@ def _decorator_callee(decorator: ast.expr) -> ast.expr:
 @cache_recent(4)
 def _stored_names(source: Source) -> frozenset[str]:
     """All names that are assigned anywhere."""
-    names = (n for n in syntax_tree.walk(source.tree) if isinstance(n, ast.Name) and not isinstance(n.ctx, ast.Load))
+    names = (n for n in call_index.nodes_of_class(source, ast.Name) if not isinstance(n.ctx, ast.Load))
     return frozenset(n.id for n in names)
 
 

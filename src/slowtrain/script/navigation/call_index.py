@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from msgspec import Struct, field
 
 from slowtrain.script.navigation import node_lookup
-from slowtrain.script.text import edits
+from slowtrain.script.text import edits, syntax_tree
 from slowtrain.script.text.source_file import Source, cache_recent
 from slowtrain.script.text.syntax_tree import Node
 
@@ -27,19 +27,18 @@ class CallIndex(Struct, frozen=True, eq=False):
 
     def calls_of(self, *names: str) -> list[ast.Call]:
         """Calls whose callee's last name is one of ``names``, in the order of the text."""
-        found = [call for name in names for call in self._calls_by_name(name)]
-        return sorted(found, key=edits.node_start) if len(names) > 1 else found
+        words = self.source.words
+        written = [name for name in names if name in words or not name.isascii()]
+        found = [call for name in written for call in self._calls_by_name(name)]
+        return sorted(found, key=edits.node_start) if len(written) > 1 else found
 
     def _calls_by_name(self, name: str) -> list[ast.Call]:
-        found = self._calls.get(name)
-        if found is None and name.isascii() and name not in self.source.words:
-            found = self._calls[name] = []
-        if found is None:
+        if name not in self._calls:
             inside = node_lookup.statements_of(self.source)
             where = inside.at(self._standing(name))
             calls = (n for one in where for n in inside.own(one) if isinstance(n, ast.Call))
-            found = self._calls[name] = [call for call in calls if node_lookup.called_name(call) == name]
-        return found
+            self._calls[name] = [call for call in calls if node_lookup.called_name(call) == name]
+        return self._calls[name]
 
     def _standing(self, name: str) -> Iterator[int]:
         """Offsets at which the name is followed by a parenthesis and is not a definition."""
@@ -82,8 +81,7 @@ def nodes_of_kind(source: Source, *kinds: type[ast.AST]) -> Iterable[ast.AST]:
     inside = node_lookup.statements_of(source)
     if all(issubclass(kind, ast.stmt) for kind in kinds):
         return [node for kind in kinds for node in inside.every if node.__class__ is kind]
-    below = [node for one in inside.every for node in inside.own(one)]
-    return [node for kind in kinds for node in below if node.__class__ is kind]
+    return [node for kind in kinds for node in inside.by_class.get(kind, ())]
 
 
 def operation_range(call: ast.Call) -> tuple[tuple[int, int], tuple[int, int]]:
@@ -100,6 +98,21 @@ TRAINING_CALLS = ("fit", "fit_generator", "train_on_batch", "GradientTape", "min
 def takes_training_steps(source: Source) -> bool:
     """Whether the file calls something that takes training steps."""
     return bool(index_of(source).calls_of(*TRAINING_CALLS))
+
+
+STEP_CALLS = ("GradientTape", "train_on_batch")  # of one step
+
+
+def reaches_training_step(source: Source, body: Iterable[ast.AST]) -> bool:
+    """Whether statements, or functions of this file that they call, take a training step."""
+    if not index_of(source).calls_of(*STEP_CALLS):
+        return False
+    return any(_contains_step_call(part) for one in body for part in source.reachable_functions(one))
+
+
+@cache_recent(1024)
+def _contains_step_call(node: ast.AST) -> bool:
+    return any(node_lookup.called_name(call) in STEP_CALLS for call in syntax_tree.nodes_inside(node, ast.Call))
 
 
 def is_compiled_loss(source: Source, name: str) -> bool:

@@ -38,11 +38,11 @@ def qualified_name(source: Source, node: ast.AST) -> str:
     known = scope_names.import_aliases(source).get(first)
     if not known:
         return ""
-    full = f"{known}.{rest}" if rest else known
+    full = f"{known}.{rest}." if rest else f"{known}."
     for long, short in _NAME_PREFIXES:
-        if f"{full}.".startswith(long):
-            full = f"{short}{f'{full}.'.removeprefix(long)}"[:-1]
-    return full
+        if full.startswith(long):
+            full = short + full.removeprefix(long)
+    return full[:-1]
 
 
 def is_new_axis(source: Source, node: ast.expr) -> bool:
@@ -55,8 +55,12 @@ def may_name(source: Source, *names: str) -> bool:
     """Whether ``qualified_name`` may give one of these names, or one that begins so; by the text alone, before
     parsing.
     """
-    known = [f"{module}." for module in imported_modules(source)]
-    return any(name.startswith(module) or module.startswith(name) for name in names for module in known)
+    return any(name.startswith(m) or m.startswith(name) for name in names for m in _imported_prefixes(source))
+
+
+@cache_recent(4)
+def _imported_prefixes(source: Source) -> list[str]:
+    return [f"{module}." for module in imported_modules(source)]
 
 
 @cache_recent(4)
@@ -161,11 +165,8 @@ def global_names(source: Source) -> frozenset[str]:
 
 def reads_of(source: Source, name: str) -> list[ast.Name]:
     """Every place in the file where ``name`` is read, in any scope."""
-    return [
-        n
-        for n in syntax_tree.walk(source.tree)
-        if isinstance(n, ast.Name) and n.id == name and isinstance(n.ctx, ast.Load)
-    ]
+    every = call_index.nodes_of_class(source, ast.Name)
+    return [n for n in every if n.id == name and isinstance(n.ctx, ast.Load)]
 
 
 def assigned_value(source: Source, target: ast.expr) -> ast.expr | None:

@@ -51,24 +51,37 @@ class Statements(Struct, frozen=True, eq=False, dict=True):
             while todo:
                 node = todo.pop()
                 found.append(node)
+                if node.__class__ in syntax_tree.LEAF_NODES:
+                    continue
                 below = syntax_tree.child_nodes(node)
                 if node is statement and node.__class__ in syntax_tree.BLOCK_FIELDS:
                     below = [n for n in below if not isinstance(n, _STATEMENT_NODES)]
-                if below:
-                    above.update(dict.fromkeys(below, node))
-                    todo += below[::-1]
+                for one in below:
+                    above[one] = node
+                todo += below[::-1]
+        return found
+
+    @functools.cached_property
+    def by_class(self) -> dict[type[ast.AST], list[ast.AST]]:
+        """All nodes by their class, each in the order of the text."""
+        found: dict[type[ast.AST], list[ast.AST]] = {}
+        for statement in self.every:
+            for node in self.own(statement):
+                found.setdefault(node.__class__, []).append(node)
         return found
 
     def get(self, node: ast.AST) -> ast.AST | None:
         """The parent of a node; None for the module."""
         above = self._order_and_parents[1]
-        if node not in above and node is not self.source.tree:
+        found = above.get(node)
+        if found is None and node is not self.source.tree:
             for place in self._at(getattr(node, "lineno", 0)):
                 self.own(self.every[place])
             if node not in above:  # it has no position, or a wrong one (in f-strings of older versions)
                 for statement in self.every:
                     self.own(statement)
-        return above.get(node)
+            found = above.get(node)
+        return found
 
     def __getitem__(self, node: ast.AST) -> ast.AST:
         found = self.get(node)
@@ -168,7 +181,8 @@ def calls_at_line(source: Source, line: int, *names: str) -> list[ast.Call]:
 
     For a chain over several lines Python gives the line of the call's name or of the chain's start, by its version.
     """
-    found = [n for n in syntax_tree.walk(source.tree) if isinstance(n, ast.Call) and called_name(n) in names]
+    every = statements_of(source).by_class.get(ast.Call, ())
+    found = [n for n in every if isinstance(n, ast.Call) and called_name(n) in names]
     exact = [n for n in found if (n.func.end_lineno or n.lineno) == line]
     around = [n for n in found if n not in exact and n.lineno <= line <= (n.end_lineno or n.lineno)]
     return exact or around

@@ -58,7 +58,7 @@ def name_origin(source: Source, written: str) -> tuple[Source, str] | None:
     imported = _project_imports(source).get(first) if first else None
     if imported is None and not _star_imports(source):
         return None
-    folder = os.path.dirname(os.path.abspath(source.file))
+    folder = source.folder
     if imported is not None:
         level, module = imported
         return _binding_file(folder, level, f"{module}.{rest}" if rest and module else module or rest, MAX_REEXPORTS)
@@ -70,9 +70,8 @@ def name_origin(source: Source, written: str) -> tuple[Source, str] | None:
 
 def may_import_project_files(source: Source) -> bool:
     """Whether the file may import functions from its project; by the text alone."""
-    folder = os.path.dirname(os.path.abspath(source.file))
     roots = {one.partition(".")[0] for one in name_bindings.imported_modules(source)} - FRAMEWORKS
-    return any(not root or _exists_near(folder, root) for root in roots)
+    return any(not root or _exists_near(source.folder, root) for root in roots)
 
 
 @functools.lru_cache(maxsize=1024)
@@ -129,6 +128,7 @@ def _binding_file(folder: str, level: int, full: str, depth: int) -> tuple[Sourc
         return None
 
 
+@functools.lru_cache(maxsize=1024)
 def _module_file(folder: str, module: str, relative: bool) -> str | None:
     """The file of ``module``: below ``folder``, or for an absolute name below one of the folders above it."""
     parts = module.split(".") if module else []
@@ -278,7 +278,7 @@ def _read_files(paths: Iterable[str]) -> list[Source]:
 
 
 def _files_using(source: Source) -> list[_ScriptFile]:
-    file = os.path.realpath(source.file)
+    file = source.real_path
     if not os.path.isfile(file):
         return []
     found: dict[str, _ScriptFile] = {}

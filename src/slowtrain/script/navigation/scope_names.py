@@ -19,7 +19,7 @@ def nodes_in_scope(nodes: ast.AST | Iterable[ast.AST]) -> Iterator[ast.AST]:
     while todo:
         node = todo.pop()
         yield node
-        if not isinstance(node, node_lookup.SCOPE_NODES):
+        if node.__class__ not in syntax_tree.LEAF_NODES and not isinstance(node, node_lookup.SCOPE_NODES):
             todo += syntax_tree.child_nodes(node)[::-1]
 
 
@@ -89,10 +89,11 @@ def _names_read_by(node: ast.AST) -> set[str]:
     return children
 
 
-def declared_outer_names(function: ast.AST) -> set[str]:
+@cache_recent(1024)
+def declared_outer_names(function: ast.AST) -> frozenset[str]:
     """Names that a function declares ``global`` or ``nonlocal``."""
     declared = (n for n in nodes_in_scope(scope_body(function)) if isinstance(n, (ast.Global, ast.Nonlocal)))
-    return {name for node in declared for name in node.names}
+    return frozenset(name for node in declared for name in node.names)
 
 
 def enclosing_scope(source: Source, node: ast.AST) -> ast.AST:
@@ -115,9 +116,8 @@ def binding_statements(source: Source, name: str, inside: ast.AST) -> list[ast.A
         if bind:
             found.append(node)
     if isinstance(inside, ast.Module) and "global" in source.text:
-        found += [
-            n for n in syntax_tree.walk(inside) if isinstance(n, FUNCTION_NODES) and name in declared_outer_names(n)
-        ]
+        functions = call_index.nodes_of_kind(source, *FUNCTION_NODES)
+        found += [function for function in functions if name in declared_outer_names(function)]
     return found
 
 
@@ -160,12 +160,11 @@ def statement_block(source: Source, statement: ast.stmt) -> list[ast.stmt]:
 
 def dotted_name(node: ast.AST) -> str:
     """``tf.keras.layers.Dense`` for such an expression, "" for any other."""
-    if isinstance(node, ast.Name):
-        return node.id
-    if isinstance(node, ast.Attribute):
-        before = dotted_name(node.value)
-        return f"{before}.{node.attr}" if before else ""
-    return ""
+    after = ""
+    while isinstance(node, ast.Attribute):
+        after = f".{node.attr}{after}"
+        node = node.value
+    return f"{node.id}{after}" if isinstance(node, ast.Name) else ""
 
 
 def resolved_name(source: Source, node: ast.AST) -> str:

@@ -230,8 +230,14 @@ def all_chains(source: Source) -> tuple[DatasetChain, ...]:
     return tuple(upstream_chain(source, c) for c in sorted(operating, key=edits.node_start) if id(c) not in inner)
 
 
-def _operation_words(source: Source) -> set[str]:
-    return {n for n in source.words if n in DATASET_OPERATIONS or n in DATASET_MAKERS or n.endswith("Dataset")}
+@cache_recent(4)
+def maker_names(source: Source) -> frozenset[str]:
+    """The words of the file that may name functions which make data sets."""
+    return frozenset(n for n in source.words if n.endswith("Dataset")) | (source.words & DATASET_MAKERS)
+
+
+def _operation_words(source: Source) -> frozenset[str]:
+    return maker_names(source) | (source.words & DATASET_OPERATIONS)
 
 
 def _chain_end(source: Source, call: ast.Call) -> ast.Call:

@@ -15,7 +15,6 @@ from slowtrain.script.text import syntax_tree
 from slowtrain.script.text.source_file import Source, cache_recent
 
 WORKING_OPERATIONS = frozenset("map interleave flat_map filter from_generator".split())
-STEP_CALLS = frozenset({"GradientTape", "train_on_batch"})
 TRANSPARENT_CALLS = frozenset({"enumerate", "iter", "tqdm", "experimental_distribute_dataset"})
 
 
@@ -31,17 +30,12 @@ def _find_training_chains(source: Source) -> Iterator[dataset_chains.DatasetChai
     for call in call_index.index_of(source).calls_of("fit"):
         data = node_lookup.argument_value(call, "x", 0)
         yield from chains_behind(source, data, call)
-    if not any(name in source.text for name in STEP_CALLS):  # saves following the loops of most files
+    if not call_index.index_of(source).calls_of(*call_index.STEP_CALLS):  # saves following the loops of most files
         return
-    for loop in call_index.nodes_of_kind(source, ast.For):
-        assert isinstance(loop, ast.For)
+    for loop in call_index.nodes_of_class(source, ast.For):
         for flow in chains_behind(source, loop.iter, loop):
-            if any(_takes_step(part) for one in loop.body for part in source.reachable_functions(one)):
+            if call_index.reaches_training_step(source, loop.body):
                 yield flow
-
-
-def _takes_step(part: ast.AST) -> bool:
-    return any(isinstance(n, ast.Call) and node_lookup.called_name(n) in STEP_CALLS for n in syntax_tree.walk(part))
 
 
 def chains_behind(source: Source, data: ast.expr | None, place: ast.AST) -> Iterator[dataset_chains.DatasetChain]:
@@ -73,13 +67,7 @@ def pipelines_of(source: Source) -> tuple[dataset_chains.DatasetChain, ...]:
     """Each pipeline whose source is known, to its end, without parts of longer ones."""
     if not dataset_chains.may_make_dataset(source):
         return ()
-    every = call_index.index_of(source)
-    makers = (
-        c
-        for n in source.words
-        if n in dataset_chains.DATASET_MAKERS or n.endswith("Dataset")
-        for c in every.calls_of(n)
-    )
+    makers = (c for name in dataset_chains.maker_names(source) for c in call_index.index_of(source).calls_of(name))
     if not any(dataset_chains.makes_dataset(source, c) for c in makers):
         return ()
     found = [f for f in dataset_chains.all_chains(source) if f.whole]
@@ -134,9 +122,8 @@ def reached_statements(source: Source, start: ast.AST) -> list[ast.AST]:
     while todo:
         statements = live_statements(todo.pop())
         found += statements
-        for node in (n for s in statements for n in syntax_tree.walk(s)):
-            name = node_lookup.called_name(node) if isinstance(node, ast.Call) else ""
-            inner = node_lookup.function_named(source, name, node) if name else None
+        for call in calls_in(statements):
+            inner = node_lookup.function_named(source, node_lookup.called_name(call), call)
             if inner is not None and inner not in seen:
                 seen.add(inner)
                 todo.append(inner)
@@ -145,7 +132,7 @@ def reached_statements(source: Source, start: ast.AST) -> list[ast.AST]:
 
 def calls_in(statements: Sequence[ast.AST]) -> list[ast.Call]:
     """All calls in ``statements``."""
-    return [n for s in statements for n in syntax_tree.walk(s) if isinstance(n, ast.Call)]
+    return syntax_tree.nodes_inside(statements, ast.Call)
 
 
 def is_read_repeatedly(source: Source, flow: dataset_chains.DatasetChain) -> bool:
@@ -218,10 +205,8 @@ def _called_names(source: Source, start: ast.AST, depth: int) -> list[tuple[str,
     """The last and the full name of each callee of ``start``, in functions of other files too."""
     parts = source.reachable_functions(start)
     found = [
-        (node_lookup.called_name(n), scope_names.resolved_name(source, n.func))
-        for one in parts
-        for n in syntax_tree.walk(one)
-        if isinstance(n, ast.Call)
+        (node_lookup.called_name(call), scope_names.resolved_name(source, call.func))
+        for call in syntax_tree.nodes_inside(parts, ast.Call)
     ]
     for other in [o for one in parts for o in project_files.called_imports(source, one)] if depth else ():
         found += _called_names(other.source, other.function, depth - 1)

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 
 from slowtrain.script.navigation import call_arguments, call_index, node_lookup, scope_names
 from slowtrain.script.text import syntax_tree
-from slowtrain.script.text.source_file import FUNCTION_NODES, Source
+from slowtrain.script.text.source_file import FUNCTION_NODES, Source, cache_recent
 
 # Calls that give Python a value, or that a graph would run only once.
 READBACK_CALLS = frozenset(
@@ -310,7 +310,7 @@ def stateful_read(source: Source, nodes: Sequence[ast.AST], own: set[str]) -> st
     """Attributes and items that ``nodes`` read and that are stored elsewhere; ``own``: their local names. Else None."""
     for node in (n for one in nodes for n in syntax_tree.walk(one)):
         loaded = isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and node.id not in own
-        if isinstance(node, ast.Name) and loaded and _is_filled(source, node.id):
+        if isinstance(node, ast.Name) and loaded and node.id in _filled_names(source):
             return f"line {node.lineno}: {node.id} is filled elsewhere"
         if (
             isinstance(node, ast.Attribute)
@@ -327,21 +327,17 @@ def _is_nested_scope(function: ast.AST, scope: ast.AST) -> bool:
     return any(scope is n for n in syntax_tree.walk(function))
 
 
-def _is_filled(source: Source, name: str) -> bool:
-    """Whether items are stored into ``name`` in a loop or a function."""
-    for node in syntax_tree.walk(source.tree):
-        hit = (
-            isinstance(node, ast.Subscript)
-            and isinstance(node.ctx, ast.Store)
-            and scope_names.dotted_name(node.value) == name
-        )
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in MUTATING_METHODS:
-            hit = scope_names.dotted_name(node.func.value) == name
-        if hit and (
-            scope_names.enclosing_loops(source, node) or node_lookup.enclosing_function(source, node) is not None
-        ):
-            return True
-    return False
+@cache_recent(4)
+def _filled_names(source: Source) -> frozenset[str]:
+    """Names into which items are stored in a loop or a function."""
+    stored = [(n, n.value) for n in call_index.nodes_of_class(source, ast.Subscript) if isinstance(n.ctx, ast.Store)]
+    calls = call_index.index_of(source).calls_of(*MUTATING_METHODS)
+    owners = [*stored, *((n, n.func.value) for n in calls if isinstance(n.func, ast.Attribute))]
+    return frozenset(
+        scope_names.dotted_name(owner)
+        for node, owner in owners
+        if scope_names.enclosing_loops(source, node) or node_lookup.enclosing_function(source, node) is not None
+    )
 
 
 def _is_attribute_assigned(source: Source, attribute: str, everywhere: bool = True) -> bool:

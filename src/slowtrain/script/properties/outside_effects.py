@@ -116,7 +116,7 @@ def unredirected_actions(source: Source) -> Iterator[tuple[int, str]]:
     """Line and description of everything in ``source`` that acts where no probe can redirect it, each module once."""
     known = dict(_import_names(source))
     seen: set[str] = set()
-    for node in sorted((n for n in syntax_tree.walk(source.tree) if isinstance(n, ast.Call)), key=lambda n: n.lineno):
+    for node in sorted(call_index.nodes_of_class(source, ast.Call), key=lambda n: n.lineno):
         dotted = _dotted_callee(node.func, known) or _builtin_name(source, node)
         effect = _call_effect(node, dotted, known)
         module = next((m for m in MODULE_EFFECTS if f"{dotted}.".startswith(f"{m}.")), "")

@@ -6,7 +6,7 @@ import ast
 
 from slowtrain.script.navigation import call_index, class_members, node_lookup, project_files, scope_names
 from slowtrain.script.text import syntax_tree
-from slowtrain.script.text.source_file import RANDOM_CALLS, Source
+from slowtrain.script.text.source_file import RANDOM_CALLS, Source, cache_recent
 
 RANDOM_PREFIXES = ("random_", "stateless_random", "Random", "sample_distorted", "stateless_sample", "rand_")
 GENERATOR_MAKERS = frozenset({"default_rng", "RandomState"})
@@ -209,7 +209,8 @@ def _seeded_generators(function: ast.AST) -> list[tuple[str, ast.Call]]:
     return found
 
 
-def _random_names(source: Source) -> set[str]:
+@cache_recent(4)
+def _random_names(source: Source) -> frozenset[str]:
     """Names of the file that hold a random layer or a random generator."""
     found: set[str] = set()
     for node in call_index.nodes_of_kind(source, ast.Assign):
@@ -221,7 +222,7 @@ def _random_names(source: Source) -> set[str]:
             }
             if any(n.startswith("Random") for n in called) or called & {"default_rng", "RandomState", "from_seed"}:
                 found |= {_stored_name(n) for t in node.targets for n in syntax_tree.walk(t)}
-    return found - {""}
+    return frozenset(found - {""})
 
 
 def _stored_name(node: ast.AST) -> str:

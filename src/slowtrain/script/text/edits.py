@@ -73,7 +73,9 @@ def replace_statements(source: Source, first: ast.stmt, last: ast.stmt, text: st
 
 def node_text(source: Source, node: PlacedNode) -> str:
     """The node's text in the file, without parentheses around it."""
-    return ast.get_source_segment(source.text, node) or ast.unparse(node)
+    if node.end_lineno is None:  # it was made from parts
+        return ast.unparse(node)
+    return _bytes_between(source.byte_lines, node_start(node), node_end(node)).decode()
 
 
 def append_to_chain(source: Source, node: ast.expr, text: str) -> list[Edit]:

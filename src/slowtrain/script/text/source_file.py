@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import ast
 import functools
+import io
+import os
 import unicodedata
 import warnings
 from collections import deque
@@ -25,7 +27,7 @@ RANDOM_CALLS = frozenset(
 FILE_READERS = frozenset(
     "open read fread imread load loadtxt genfromtxt fromfile memmap File read_csv read_file get request urlopen".split()
 )
-_CACHE_CLEARERS: list[Callable[[], None]] = []
+_CACHE_CLEARERS: list[Callable[[], None]] = [syntax_tree.clear_caches]
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
 
@@ -121,6 +123,21 @@ class Source:
         """The ASCII words in the text's code."""
         return ascii_words(self.plain.encode("ascii", "replace"))
 
+    @functools.cached_property
+    def real_path(self) -> str:
+        """The path of the file without symbolic links."""
+        return os.path.realpath(self.file)
+
+    @functools.cached_property
+    def folder(self) -> str:
+        """The absolute path of the file's folder."""
+        return os.path.dirname(os.path.abspath(self.file))
+
+    @functools.cached_property
+    def byte_lines(self) -> list[bytes]:
+        """The lines as ``ast`` counts them, in UTF-8, with their ends. str.splitlines() also splits at form feeds."""
+        return [row.encode() for row in io.StringIO(self.text, newline="")]
+
     def line(self, number: int) -> str:
         """The text of a line (from 1) without surrounding blanks; "" outside the file."""
         lines = self.text.splitlines()
@@ -135,13 +152,11 @@ class Source:
 
     def reachable_functions(self, node: ast.AST, depth: int = 5) -> list[ast.AST]:
         """``node`` and the functions of this file that it calls by name, directly or through ``depth`` calls."""
-        by_name = _functions_by_name(self)
         found, todo = [node], [(node, 0)]
         while todo:
             one, level = todo.pop()
-            for name in _called_names(one):
-                target = by_name.get(name)
-                if target is not None and target not in found and level < depth:
+            for target in _called_functions(self, one) if level < depth else ():
+                if target not in found:
                     found.append(target)
                     todo.append((target, level + 1))
         return found
@@ -239,11 +254,15 @@ def names_in(node: ast.AST) -> Iterator[str]:
 
 
 @cache_recent(1024)
-def _called_names(node: ast.AST) -> tuple[str, ...]:
-    """Functions called by name, or passed by name (``map(fetch, ids)``)."""
-    found: list[str] = []
-    for one in syntax_tree.walk(node):
-        if isinstance(one, ast.Call):
-            found += names_in(one.func)
-            found += (a.id for a in one.args if isinstance(a, ast.Name))
-    return tuple(dict.fromkeys(found))
+def _called_functions(source: Source, node: ast.AST) -> tuple[ast.AST, ...]:
+    """Functions of the file that ``node`` calls by name, or passes by name (``map(fetch, ids)``)."""
+    names: list[str] = []
+    for call in syntax_tree.nodes_inside(node, ast.Call):
+        callee: ast.AST = call.func
+        while isinstance(callee, ast.Attribute):
+            names.append(callee.attr)
+            callee = callee.value
+        names += [callee.id] if isinstance(callee, ast.Name) else names_in(callee)
+        names += [one.id for one in call.args if isinstance(one, ast.Name)]
+    by_name = _functions_by_name(source)
+    return tuple(by_name[name] for name in dict.fromkeys(names) if name in by_name)

@@ -6,19 +6,23 @@ Nodes that only qualify another node (``Load``, ``Add``, ``Lt``) are left out: n
 from __future__ import annotations
 
 import ast
+import functools
 from collections.abc import Iterable, Iterator
 from typing import TypeVar
 
 Node = TypeVar("Node", bound=ast.AST)
 # Fields below which no node is of interest.
 _PLAIN_FIELDS = frozenset(
-    "ctx op ops id attr kind type_comment name asname module level conversion simple is_async".split()
+    "ctx op ops id attr arg rest kind type_comment name asname module level conversion simple is_async".split()
 )
 _NODE_CLASSES = [c for c in vars(ast).values() if isinstance(c, type) and issubclass(c, ast.AST)]
 NODE_FIELDS: dict[type[ast.AST], tuple[str, ...]] = {
     c: tuple(f for f in c._fields if f not in _PLAIN_FIELDS) for c in _NODE_CLASSES
 }
-NODE_FIELDS[ast.Name] = NODE_FIELDS[ast.Constant] = ()  # half of all nodes
+LEAF_NODES = frozenset({ast.Name, ast.Constant})  # half of all nodes
+NODE_FIELDS[ast.Name] = NODE_FIELDS[ast.Constant] = ()
+MAX_CACHED_NODES = 1 << 16  # those of a file of 10,000 lines
+MAX_CACHED_WALKS = 4096  # of statements and functions
 # Lists that may hold other things than nodes: a None key of ``{**more}``, a missing default, names as text.
 _MIXED_LIST_FIELDS = frozenset({"keys", "kw_defaults", "names", "kwd_attrs"})
 
@@ -36,21 +40,17 @@ BLOCK_FIELDS = {
 
 
 def walk(node: ast.AST) -> Iterator[ast.AST]:
-    """``node`` and all nodes below it, level by level. Written inline, since a call per node shows in lint's time."""
+    """``node`` and all nodes below it, level by level."""
     todo = [node]
-    push = todo.append
     for at in todo:
         yield at
-        for name in NODE_FIELDS.get(at.__class__, at._fields):
-            value = getattr(at, name, None)
-            if value.__class__ is list:
-                todo += value if name not in _MIXED_LIST_FIELDS else [n for n in value if isinstance(n, ast.AST)]
-            elif isinstance(value, ast.AST):
-                push(value)
+        if at.__class__ not in LEAF_NODES:
+            todo += child_nodes(at)
 
 
+@functools.lru_cache(maxsize=MAX_CACHED_NODES)
 def child_nodes(node: ast.AST) -> list[ast.AST]:
-    """The direct child nodes, in the order of the fields."""
+    """The direct child nodes, in the order of the fields. Cached, because many lint rules walk the same functions."""
     found: list[ast.AST] = []
     for name in NODE_FIELDS.get(node.__class__, node._fields):
         value = getattr(node, name, None)
@@ -79,4 +79,15 @@ def block_statements(node: ast.AST) -> list[ast.AST]:
 def nodes_inside(parts: ast.AST | Iterable[ast.AST], *kinds: type[Node]) -> list[Node]:
     """The nodes of these classes in a node or in several, such as a function's body, level by level in each of them."""
     several = (parts,) if isinstance(parts, ast.AST) else parts
-    return [node for part in several for node in walk(part) if isinstance(node, kinds)]
+    return [node for part in several for node in _nodes_of_kinds(part, kinds)]  # type: ignore[misc]
+
+
+@functools.lru_cache(maxsize=MAX_CACHED_WALKS)
+def _nodes_of_kinds(top: ast.AST, kinds: tuple[type[ast.AST], ...]) -> list[ast.AST]:
+    return [node for node in walk(top) if isinstance(node, kinds)]
+
+
+def clear_caches() -> None:
+    """Clears the caches of nodes, so that their trees can be freed."""
+    child_nodes.cache_clear()
+    _nodes_of_kinds.cache_clear()

@@ -13,7 +13,7 @@ from slowtrain.script.interpreter.engine import queries
 from slowtrain.script.interpreter.engine.interpreter import value_at
 from slowtrain.script.locations import source_places
 from slowtrain.script.locations.recorded_sources import recorded_sources
-from slowtrain.script.navigation import name_bindings
+from slowtrain.script.navigation import call_index, name_bindings
 from slowtrain.script.navigation import node_lookup as find
 from slowtrain.script.text import edits, syntax_tree
 from slowtrain.script.text.source_file import Source
@@ -65,7 +65,7 @@ def single_precision_edits(source: Source) -> tuple[Edit, ...]:
     named = _format_names(source)
     if named is None:
         return ()
-    if any(find.called_name(n) in PYTHON_OPS for n in syntax_tree.walk(source.tree) if isinstance(n, ast.Call)):
+    if any(find.called_name(n) in PYTHON_OPS for n in call_index.nodes_of_class(source, ast.Call)):
         return ()
     handed_over = list(_handed_over_values(source))
     recast, casts = set(named), list[Edit]()

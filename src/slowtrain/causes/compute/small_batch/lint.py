@@ -14,7 +14,7 @@ from slowtrain.script.interpreter.domain.abstract_values import UNKNOWN, Shape
 from slowtrain.script.interpreter.domain.call_events import Event
 from slowtrain.script.interpreter.engine import queries, step_loops
 from slowtrain.script.interpreter.engine.interpreter import file_events
-from slowtrain.script.lint_rules import keras_names, sample_counts, spots, step_code
+from slowtrain.script.lint_rules import keras_names, sample_counts, spots
 from slowtrain.script.navigation import call_index, node_lookup, setting_origins
 from slowtrain.script.pipelines import interpreted_datasets
 from slowtrain.script.text import syntax_tree
@@ -54,9 +54,9 @@ def tiny_batches(source: Source) -> Iterator[Spot]:
 def _dataset_batches(source: Source) -> Iterator[Spot]:
     """Find tiny batches of data sets that ``fit`` or a loop of steps takes."""
     taken = [node_lookup.argument_value(call, "x", 0) for call in call_index.index_of(source).calls_of("fit")]
-    if any(name in source.text for name in step_code.STEP_NAMES):
+    if any(name in source.text for name in call_index.STEP_CALLS):
         loops = call_index.nodes_of_class(source, ast.For)
-        taken += [n.iter for n in loops if step_code.takes_training_step(source, n.body)]
+        taken += [n.iter for n in loops if call_index.reaches_training_step(source, n.body)]
     for one in taken:
         if isinstance(one, ast.Call) and node_lookup.called_name(one) == "enumerate" and one.args:
             one = one.args[0]
@@ -78,7 +78,7 @@ def _sliced_batches(source: Source) -> Iterator[Spot]:
     for loop in call_index.nodes_of_class(source, ast.For):
         match loop:
             case ast.For(target=ast.Name(id=name), iter=ast.Call(func=ast.Name(id="range"), args=[_, _, step])):
-                if not step_code.takes_training_step(source, loop.body):
+                if not call_index.reaches_training_step(source, loop.body):
                     continue
             case _:
                 continue
@@ -160,7 +160,7 @@ def _fit_batch(event: Event) -> tuple[int, int, Shape | None] | None:
 
 def _sliced_batch(source: Source, event: Event) -> tuple[int, int, Shape | None] | None:
     """Return the batch of a step in a loop that gets ``x[i : i + 2]``, directly or from a generator."""
-    if event not in step_loops.step_events(source) or event.graph or not event.loops or not event.given.args:
+    if event.graph or not event.loops or not event.given.args or event not in step_loops.step_events(source):
         return None
     first = next(interpreted_datasets.element_leaves(event.given.args[0]), UNKNOWN)
     turns = _loop_turns(source, event)

@@ -319,4 +319,4 @@ def _is_set_elsewhere(source: Source, one: ast.Assign, name: str, loop: ast.AST,
 
 def _takes_steps(source: Source, loop: ast.For | ast.While, inside: ast.stmt) -> bool:
     fit = any(scope_names.enclosing_loops(source, c)[:1] == [loop] for c in call_index.index_of(source).calls_of("fit"))
-    return fit or step_code.takes_training_step(source, [inside, *loop.body])
+    return fit or call_index.reaches_training_step(source, [inside, *loop.body])

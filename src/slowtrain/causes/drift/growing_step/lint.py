@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 
 from slowtrain.causes.drift.growing_step import growing_values
 from slowtrain.model import Effect, Prescription, Spot
@@ -65,7 +65,7 @@ def traversed_growing_lists(source: Source) -> Iterator[tuple[ast.expr, str]]:
             taken.add(id(on.items))
     seen: set[ast.AST] = set()
     for event in every if added else ():
-        for held_value in _traversed_lists(source, event):
+        for held_value in _traversed_lists(source, event, added.keys()):
             if id(held_value.items) in taken or held_value.data == "open" or event.node in seen:
                 continue
             adding = added.get(id(held_value.items), ())
@@ -77,10 +77,10 @@ def traversed_growing_lists(source: Source) -> Iterator[tuple[ast.expr, str]]:
                 yield event.node, "each step goes through all items that the steps before it collected"
 
 
-def _traversed_lists(source: Source, event: Event) -> Iterator[Value]:
-    """The lists that an event goes through completely."""
+def _traversed_lists(source: Source, event: Event, grown: Container[int]) -> Iterator[Value]:
+    """The lists that an event goes through completely. ``grown``: the identities of the items of growing lists."""
     over = event.begun
-    if over is not None:
+    if over is not None and id(over.items.items) in grown:
         leaves = isinstance(over.node, ast.For) and any(
             isinstance(n, ast.Break) for n in scope_names.nodes_in_scope(over.node.body)
         )

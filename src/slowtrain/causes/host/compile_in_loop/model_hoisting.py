@@ -60,9 +60,7 @@ def _loops_around(source: Source, line: int) -> list[ast.For | ast.While]:
     function = source.function_at(line)
     while function is not None:
         name = getattr(function, "name", "")
-        calls = [
-            n for n in syntax_tree.walk(source.tree) if isinstance(n, ast.Call) and node_lookup.called_name(n) == name
-        ]
+        calls = [n for n in call_index.nodes_of_class(source, ast.Call) if node_lookup.called_name(n) == name]
         lines += [c.lineno for c in calls]
         function = node_lookup.enclosing_function(source, function)
     every = [n for n in syntax_tree.walk(source.tree) if isinstance(n, (ast.For, ast.While)) and not n.orelse]

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from slowtrain.model import Edit
 from slowtrain.script.fixes.loops import moved_statements
 from slowtrain.script.interpreter.engine import queries
-from slowtrain.script.navigation import call_arguments, node_lookup, scope_names
+from slowtrain.script.navigation import call_arguments, call_index, node_lookup, scope_names
 from slowtrain.script.properties import graph_obstacles
 from slowtrain.script.text import edits, syntax_tree
 from slowtrain.script.text.source_file import FUNCTION_NODES, Source
@@ -50,7 +50,7 @@ def compiled_steps(source: Source, lines: Sequence[int]) -> dict[int, list[Edit]
 
 def _gradient_tape(source: Source, line: int) -> ast.With | None:
     """The gradient tape whose ``with`` contains ``line``, or precedes it in the same block of statements."""
-    tapes = [n for n in syntax_tree.walk(source.tree) if isinstance(n, ast.With) and node_lookup.is_gradient_tape(n)]
+    tapes = [n for n in call_index.nodes_of_class(source, ast.With) if node_lookup.is_gradient_tape(n)]
     near = [t for t in tapes if t.lineno <= line <= (scope_names.statement_block(source, t)[-1].end_lineno or t.lineno)]
     function = source.function_at(line)
     near = near or [t for t in tapes if function is not None and node_lookup.enclosing_function(source, t) is function]
@@ -77,7 +77,7 @@ def _direct_calls(source: Source, function: ast.FunctionDef) -> list[ast.Call]:
     for node in syntax_tree.walk(source.tree):
         if isinstance(node, ast.Assign) and isinstance(node.value, ast.Attribute) and node.value.attr == function.name:
             names |= {t.id for t in node.targets if isinstance(t, ast.Name)}
-    calls = [n for n in syntax_tree.walk(source.tree) if isinstance(n, ast.Call)]
+    calls = call_index.nodes_of_class(source, ast.Call)
     renamed = [c for c in calls if isinstance(c.func, ast.Name) and c.func.id in names]
     named = [c for c in calls if isinstance(c.func, ast.Attribute) and c.func.attr == function.name]
     above = [c for c in named if isinstance(c.func, ast.Attribute) and isinstance(c.func.value, ast.Call)]
@@ -102,11 +102,7 @@ def _has_eager_parts(source: Source) -> bool:
 def _is_distributed(source: Source, function: ast.AST) -> bool:
     """Whether a strategy runs the function on its devices."""
     name = getattr(function, "name", "")
-    runs = (
-        n
-        for n in syntax_tree.walk(source.tree)
-        if isinstance(n, ast.Call) and node_lookup.called_name(n) in ("run", "reduce")
-    )
+    runs = (n for n in call_index.nodes_of_class(source, ast.Call) if node_lookup.called_name(n) in ("run", "reduce"))
     return any(scope_names.dotted_name(a).rpartition(".")[2] == name for call in runs for a in call.args[:1])
 
 

@@ -156,9 +156,7 @@ def without_eager_switch(source: Source) -> list[Edit]:
 
     If the True is a setting that only this call reads, the setting is changed instead.
     """
-    calls = [
-        n for n in syntax_tree.walk(source.tree) if isinstance(n, ast.Call) and node_lookup.called_name(n) in SWITCHES
-    ]
+    calls = [n for n in call_index.nodes_of_class(source, ast.Call) if node_lookup.called_name(n) in SWITCHES]
     given = [value for c in calls if (value := node_lookup.argument_value(c, "run_eagerly", 0)) is not None]
     on = [v for v in given if getattr(setting_origins.written_value(source, v), "value", None) is not False]
     true = [v for v in on if getattr(setting_origins.written_value(source, v), "value", None) is True]
@@ -179,9 +177,9 @@ def _only_setting_literal(source: Source, value: ast.expr) -> ast.expr:
     if found is None or not isinstance(value, (ast.Subscript, ast.Attribute)):
         return value
     key = value.attr if isinstance(value, ast.Attribute) else getattr(value.slice, "value", None)
-    asked = [n for n in syntax_tree.walk(source.tree) if isinstance(n, ast.Attribute) and n.attr == key]
-    words = [n for n in syntax_tree.walk(source.tree) if isinstance(n, ast.Constant) and n.value == key]
-    names = [n for n in syntax_tree.walk(source.tree) if isinstance(n, ast.keyword) and n.arg == key]
+    asked = [n for n in call_index.nodes_of_class(source, ast.Attribute) if n.attr == key]
+    words = [n for n in call_index.nodes_of_class(source, ast.Constant) if n.value == key]
+    names = [n for n in call_index.nodes_of_class(source, ast.keyword) if n.arg == key]
     return found if len(asked) + len(words) + len(names) <= 2 else value
 
 
@@ -189,7 +187,7 @@ def _open_batch_sizes(source: Source) -> list[ast.Subscript]:
     """Batch sizes in the models' ``call`` that must not be read while tracing."""
     if scope_names.module_alias(source, "tensorflow") != "tf":
         return []
-    methods = [n for n in syntax_tree.walk(source.tree) if isinstance(n, ast.FunctionDef) and n.name == "call"]
+    methods = [n for n in call_index.nodes_of_class(source, ast.FunctionDef) if n.name == "call"]
     return [size for method in methods for size in graph_obstacles.batch_size_nodes(method)]
 
 

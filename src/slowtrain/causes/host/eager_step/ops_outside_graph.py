@@ -9,7 +9,7 @@ from slowtrain.script.interpreter.domain.abstract_values import NOT_KNOWN, Value
 from slowtrain.script.interpreter.domain.call_events import Event, Loop
 from slowtrain.script.interpreter.engine import interpreter, step_loops
 from slowtrain.script.lint_rules import keras_names
-from slowtrain.script.navigation import class_members, name_bindings, node_lookup, project_files
+from slowtrain.script.navigation import call_index, class_members, name_bindings, node_lookup, project_files
 from slowtrain.script.text import syntax_tree
 from slowtrain.script.text.source_file import Source
 
@@ -100,7 +100,7 @@ def _is_random_augmentation(source: Source, on: Value) -> bool:
         return all(n in (*keras_names.RANDOM_LAYERS, *DETERMINISTIC_LAYERS) for n in names)
     own = {kind.name for kind in class_members.class_definitions(source)}
     several = sum(name_bindings.qualified_name(source, n.func).startswith("tensorflow.image.")
-                  for n in syntax_tree.walk(source.tree) if isinstance(n, ast.Call))  # fmt: skip
+                  for n in call_index.nodes_of_class(source, ast.Call))  # fmt: skip
     return "Lambda" in names and set(names) <= {"Lambda", *own} and several >= MIN_IMAGE_OPS
 
 

@@ -58,9 +58,11 @@ def elementwise_loops(source: Source) -> Iterator[Spot]:
     """Find outermost loops and calls that build an array of a comprehension."""
     stepping = {loop for loop, _ in step_code.loops_between_steps(source)}  # host/python-in-step
     for loop in _outermost_loops(source) if "numpy" in source.text else ():
+        if loop in stepping:
+            continue
         turns, fills = _total_turns(source, loop)
         covers = isinstance(loop, ast.For) and fills and _covers_all_rows(source, loop)
-        if loop in stepping or (turns < MIN_TURNS and not covers):
+        if turns < MIN_TURNS and not covers:
             continue
         found = array_loops.vectorise_loop(source, loop.lineno)
         if found is None and (MIN_TURNS <= turns < MIN_SLOW_TURNS or not (fills or _fills_elements(source, loop))):

@@ -14,10 +14,11 @@ from slowtrain.script.interpreter.domain.abstract_values import Value
 from slowtrain.script.interpreter.domain.call_events import Event
 from slowtrain.script.interpreter.engine import interpreter, queries, step_loops
 from slowtrain.script.interpreter.engine.interpreter import file_events
-from slowtrain.script.lint_rules import sample_counts, spots, step_code
+from slowtrain.script.lint_rules import sample_counts, spots
 from slowtrain.script.navigation import call_index, node_lookup
 from slowtrain.script.text.source_file import Source
 
+SCORING_METHODS = frozenset({".evaluate", ".predict"})
 SCORING_CALLS = frozenset({"__call__", ".predict_on_batch", ".test_on_batch"})
 MAX_STEPS_BETWEEN_PASSES = 10  # steps between two passes. Validation data has more batches than that.
 MIN_VALIDATIONS = 3  # validations. Fewer are final evaluations.
@@ -47,12 +48,12 @@ def _rarer_period(passes: int, training: float) -> int:
 
 def long_loop_validations(source: Source) -> Iterator[Spot]:
     """Find passes over other data that take longer than the steps of a hand-written loop between them."""
-    if not any(word in source.text for word in step_code.STEP_NAMES):
+    if not any(word in source.text for word in call_index.STEP_CALLS):
         return
     moved = step_loops.step_events(source)
     seen: set[int] = set()
     for event in file_events(source):
-        found = step_loops.loop_and_period(source, event)
+        found = step_loops.loop_and_period(source, event) if _may_score(event) else None
         if found is None or found[0].number in seen:
             continue
         (loop, every), own, guard = found, event.begun, _modulus_guard(source, event)
@@ -85,14 +86,21 @@ def _modulus_guard(source: Source, event: Event) -> ast.If | None:
     return None
 
 
+def _may_score(event: Event) -> bool:
+    """Whether an event passes data through a model, or begins a loop over a data set, outside of graphs."""
+    loop = event.begun
+    scores = event.name in SCORING_METHODS or (loop is not None and loop.items.kind == "dataset")
+    return scores and not event.graph and not event.producer
+
+
 def _scored_batches(source: Source, event: Event, *, guarded: bool) -> int | None:
     """Return the batches that an event iterates over to score a model; 0 if unknown.
 
     ``guarded``: it happens in some iterations only, so that a loop over other data scores a model.
     """
-    if event.graph or event.producer:
+    if not _may_score(event):
         return None
-    if event.name in (".evaluate", ".predict") and event.on is not None and event.on.kind in ("keras", "object"):
+    if event.name in SCORING_METHODS and event.on is not None and event.on.kind in ("keras", "object"):
         data, size = event.given.get("x", 0), event.given.get("batch_size", 2).known
         unknown = 0 if event.name == ".evaluate" else None
         if data.kind == "dataset":

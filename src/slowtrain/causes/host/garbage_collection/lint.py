@@ -9,7 +9,7 @@ from slowtrain.model import Effect, Prescription, Spot
 from slowtrain.script.fixes.loops import moved_statements, periodic_work
 from slowtrain.script.interpreter.engine import queries, step_loops
 from slowtrain.script.interpreter.engine.interpreter import file_events
-from slowtrain.script.lint_rules import keras_names, spots, step_code
+from slowtrain.script.lint_rules import keras_names, spots
 from slowtrain.script.navigation import (
     call_arguments,
     call_index,
@@ -128,7 +128,7 @@ def _is_step_wrapper(source: Source, function: class_members.Function) -> bool:
 
 def _takes_step_in_loop(source: Source, step: class_members.Function) -> bool:
     """Whether a function takes a step in each call, and a loop calls it."""
-    if not step_code.takes_training_step(source, step.body):
+    if not call_index.reaches_training_step(source, step.body):
         return False
     return any(any(True for _ in queries.loops_running(source, call)) for call in queries.calls_running(source, step))
 
@@ -144,7 +144,7 @@ def _runs_next_to_step(source: Source, at: ast.stmt) -> bool:
     """Whether a loop that takes a step in another statement runs ``at`` in each iteration, itself or by a call."""
     for loop, inside in queries.loops_running(source, at):
         others = [s for s in loop.body if s is inside or not isinstance(s, (ast.For, ast.While, ast.If))]
-        if step_code.takes_training_step(source, others):
+        if call_index.reaches_training_step(source, others):
             return True
     return False
 
@@ -163,4 +163,6 @@ def _is_entered_by_loop(source: Source, function: ast.AST) -> bool:
 
 def _surrounds_step(source: Source, block: ast.With) -> bool:
     """Whether each iteration of a loop runs the ``with`` block and takes a step in it."""
-    return any(True for _ in queries.loops_running(source, block)) and step_code.takes_training_step(source, block.body)
+    return any(True for _ in queries.loops_running(source, block)) and call_index.reaches_training_step(
+        source, block.body
+    )

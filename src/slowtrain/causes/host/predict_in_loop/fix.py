@@ -11,7 +11,7 @@ from slowtrain.causes.host.predict_in_loop import CallGroup, RepeatedCallFinding
 from slowtrain.model import Edit, Effect, Prescription
 from slowtrain.script.fixes.models import keras_calls
 from slowtrain.script.locations.edits import recorded_edits
-from slowtrain.script.navigation import call_arguments, node_lookup, scope_names
+from slowtrain.script.navigation import call_arguments, call_index, node_lookup, scope_names
 from slowtrain.script.text import edits, syntax_tree
 from slowtrain.script.text.source_file import Source
 from slowtrain.trace import Trace
@@ -97,7 +97,7 @@ def _history_reads(source: Source, call: ast.Call, statement: ast.stmt) -> list[
     scope = call_arguments.binding_function(source, target)
     if scope is None or len(scope_names.binding_statements(source, target.id, scope)) != 1:
         return []
-    every = [n for n in syntax_tree.walk(source.tree) if isinstance(n, ast.Name) and n.id == target.id]
+    every = [n for n in call_index.nodes_of_class(source, ast.Name) if n.id == target.id]
     uses = [n for n in every if isinstance(n.ctx, ast.Load) and call_arguments.binding_function(source, n) is scope]
     found = [_history_value(source, n) for n in uses]
     return [n for n in found if n is not None] if all(n is not None for n in found) else []

@@ -71,7 +71,7 @@ def _single_passes(source: Source) -> Iterator[tuple[ast.expr, ast.AST]]:
         held_value = node_lookup.argument_value(call, "validation_data")
         if held_value is not None and not several:
             yield held_value, call
-    if any(name in source.text for name in whole_pipelines.STEP_CALLS):
+    if any(name in source.text for name in call_index.STEP_CALLS):
         for loop in call_index.nodes_of_kind(source, ast.For):
             assert isinstance(loop, ast.For)
             if not any(

@@ -115,8 +115,8 @@ def affinity_edits(source: Source) -> tuple[Edit, ...]:
 def _condition_on_workers(source: Source, statement: ast.stmt) -> Edit | None:
     """The statement under a condition on several workers, if the file reads how many a launcher started."""
     counts = [
-        n.value for n in syntax_tree.walk(source.tree)
-        if isinstance(n, ast.Constant) and isinstance(n.value, str) and n.value in WORKER_COUNT_VARIABLES
+        n.value for n in call_index.nodes_of_class(source, ast.Constant)
+        if isinstance(n.value, str) and n.value in WORKER_COUNT_VARIABLES
     ]  # fmt: skip
     name, missing = edits.ensure_import(source, "os", "os")
     row = source.text.split("\n")[statement.lineno - 1]

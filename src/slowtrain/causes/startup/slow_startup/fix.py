@@ -89,7 +89,7 @@ def _loop_cure(trace: Trace, places: Sequence[Place], *, are_steps: bool) -> Pre
 def loop_in_graph(source: Source, line: int) -> list[Edit]:
     """Replaces ``for _ in range(n)`` at ``line`` by ``for _ in tf.range(n)`` if the body does not read the index."""
     short = scope_names.module_alias(source, "tensorflow")
-    found = [n for n in syntax_tree.walk(source.tree) if isinstance(n, ast.For) and n.lineno == line]
+    found = [n for n in call_index.nodes_of_class(source, ast.For) if n.lineno == line]
     over = found[0].iter if len(found) == 1 and short else None
     if not isinstance(over, ast.Call) or scope_names.dotted_name(over.func) != "range" or over.keywords:
         return []

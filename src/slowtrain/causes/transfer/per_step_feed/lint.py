@@ -18,7 +18,7 @@ from slowtrain.script.lint_rules import spots
 from slowtrain.script.navigation import call_index, name_bindings, node_lookup, scope_names
 from slowtrain.script.pipelines import element_sizes, whole_pipelines
 from slowtrain.script.text import syntax_tree
-from slowtrain.script.text.source_file import Source
+from slowtrain.script.text.source_file import Source, cache_recent
 
 MIN_DRAWN_NUMBERS = 16_384  # numbers. NumPy draws a normal number in 10 to 20 ns, thus 0.2 ms in total.
 # Numbers (1 MiB). Gathering and copying them takes about 0.5 ms, while the device is idle.
@@ -106,24 +106,23 @@ def reached_conversions(source: Source) -> Iterator[Spot]:
     """Find large constant arrays that are copied in each step, and lists that TensorFlow converts."""
     if not step_loops.step_events(source):
         return
-    changed = _mutated_names(source)
     for event in file_events(source):
         graph = event.on is not None and event.on.kind == "graph"
         keras = event.name == ".train_on_batch"
-        if not graph and not keras and event.name not in CONVERSION_FUNCTIONS | NUMPY_CONVERTING:
+        if not graph and not keras and event.name not in CONVERSION_FUNCTIONS and event.name not in NUMPY_CONVERTING:
             continue
         loop = step_loops.step_loop_of(source, event)
         if loop is None or not isinstance(event.node, ast.Call):
             continue
         again = {one.number for one in event.loops[event.loops.index(loop) :]}
         for place, given in zip(event.node.args, event.given.args, strict=False):
-            if event.name in NUMPY_CONVERTING or given.kind != "array" or _last_names(place) & changed:
+            if event.name in NUMPY_CONVERTING or given.kind != "array" or _is_mutated(source, place):
                 continue
             least = MIN_COPIED_NUMBERS if keras else MIN_CONVERTED_NUMBERS  # Keras has a fixed cost per call
             if not given.varies & again and prod(n or 1 for n in given.shape or (0,)) >= least:
                 says = "the same array is converted to a tensor again in every step"
                 yield _advice_spot(place, says, "make it a tensor once, before the loop: tf.constant()")
-            elif _is_row_copy(source, place, given, again, changed):
+            elif _is_row_copy(source, place, given, again):
                 says = "rows of an array that stays as it is are copied to a tensor between two steps"
                 yield _advice_spot(place, says, f"make it a tensor once and {GATHER_ROWS} with .prefetch()")
         held = event.given.get("value", 0)
@@ -150,14 +149,14 @@ def session_feeds(source: Source) -> Iterator[Spot]:
             yield _advice_spot(event.node, says, f"keep the data in a variable and {GATHER_ROWS}")
 
 
-def _is_row_copy(source: Source, place: ast.expr, given: Value, again: set[int], changed: set[str]) -> bool:
+def _is_row_copy(source: Source, place: ast.expr, given: Value, again: set[int]) -> bool:
     """Whether it is a large part of a constant array, which differs in each iteration."""
     if not given.shape or None in given.shape or not given.varies & again:
         return False
     if prod(n for n in given.shape if n is not None) < MIN_COPIED_NUMBERS:
         return False
     made = place if isinstance(place, ast.Subscript) else interpreter.producing_expression(source, given)
-    if not isinstance(made, ast.Subscript) or _last_names(made) & changed:
+    if not isinstance(made, ast.Subscript) or _is_mutated(source, made):
         return False
     whole = interpreter.value_at(source, made.value)
     return whole.kind == "array" and not whole.varies & again
@@ -208,10 +207,16 @@ def _is_not_tensor(event: Event) -> bool:
 
 def _last_names(node: ast.expr) -> set[str]:
     """Return the last names of all names that an expression reads."""
-    inside = [n for n in ast.walk(node) if isinstance(n, (ast.Name, ast.Attribute))]
+    inside = [n for n in syntax_tree.walk(node) if isinstance(n, (ast.Name, ast.Attribute))]
     return {n.id if isinstance(n, ast.Name) else n.attr for n in inside}
 
 
+def _is_mutated(source: Source, node: ast.expr) -> bool:
+    """Whether the script changes something that an expression reads."""
+    return not _mutated_names(source).isdisjoint(_last_names(node))
+
+
+@cache_recent(4)
 def _mutated_names(source: Source) -> set[str]:
     """Return names that the script changes in place: by ``x[i] = ...`` or ``np.copyto(x, ...)``."""
     changed = [n.value for n in call_index.nodes_of_class(source, ast.Subscript) if not isinstance(n.ctx, ast.Load)]

@@ -57,7 +57,7 @@ def cast_in_model(source: Source, line: int) -> list[Edit]:
     """
     calls = [c for c in node_lookup.calls_at_line(source, line, "map") if isinstance(c.func, ast.Attribute)]
     scale = _scale_of_map(source, calls[0]) if len(calls) == 1 else None
-    built = [n for n in syntax_tree.walk(source.tree) if isinstance(n, ast.Call) and keras_models.is_model(source, n)]
+    built = [n for n in call_index.nodes_of_class(source, ast.Call) if keras_models.is_model(source, n)]
     listed = node_lookup.argument_value(built[0], "layers", 0) if len(built) == 1 else None
     if (
         scale is None

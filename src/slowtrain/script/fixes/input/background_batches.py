@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from slowtrain.model import Edit
 from slowtrain.script.fixes.input import generator_edits, hoisted_conversions
 from slowtrain.script.fixes.loops import moved_statements
-from slowtrain.script.navigation import class_members, node_lookup, scope_names
+from slowtrain.script.navigation import call_index, class_members, node_lookup, scope_names
 from slowtrain.script.properties import repeatable_functions
 from slowtrain.script.text import edits, syntax_tree
 from slowtrain.script.text.source_file import FUNCTION_NODES, RANDOM_CALLS, Source, holds_line
@@ -40,7 +40,7 @@ def prefetch_in_thread(source: Source, line: int) -> list[Edit]:
         found = _prefetch_generator(source, loop)
         if found:
             return found
-    loops = [n for n in syntax_tree.walk(source.tree) if isinstance(n, ast.For)]
+    loops = call_index.nodes_of_class(source, ast.For)
     for loop in sorted(loops, key=lambda n: -n.lineno):
         found = _prefetch_assignments(source, loop, line)
         if found:
@@ -264,7 +264,7 @@ def _is_independent(source: Source, making: Sequence[ast.AST], rest: Sequence[as
 
 def _stored_names(source: Source) -> set[str]:
     """Return the names that the file binds anywhere."""
-    names = (n for n in syntax_tree.walk(source.tree) if isinstance(n, ast.Name))
+    names = call_index.nodes_of_class(source, ast.Name)
     return {n.id for n in names if not isinstance(n.ctx, ast.Load)}
 
 

@@ -31,7 +31,7 @@ from slowtrain.script.fixes.input.tensor_operations import (
     indexed_parts,
     literal_int,
 )
-from slowtrain.script.navigation import name_bindings, node_lookup, scope_names, setting_origins
+from slowtrain.script.navigation import call_index, name_bindings, node_lookup, scope_names, setting_origins
 from slowtrain.script.pipelines import element_sizes
 from slowtrain.script.text import edits, syntax_tree
 from slowtrain.script.text.source_file import Source
@@ -349,7 +349,7 @@ def _literal_names(source: Source, name: ast.Name) -> list[object]:
     """Return the items of a list of literals that the file does not change."""
     listed = setting_origins.written_value(source, name)
     above = node_lookup.parents_of(source)
-    holders = [above.get(n) for n in syntax_tree.walk(source.tree) if isinstance(n, ast.Name) and n.id == name.id]
+    holders = [above.get(n) for n in call_index.nodes_of_class(source, ast.Name) if n.id == name.id]
     changed = any(isinstance(h, (ast.Attribute, ast.AugAssign, ast.Subscript)) for h in holders)
     if changed or not isinstance(listed, (ast.List, ast.Tuple)):
         raise NotProvenError("names")

@@ -13,7 +13,7 @@ from dataclasses import replace
 from slowtrain.model import Edit
 from slowtrain.script.fixes.input import generator_edits
 from slowtrain.script.interpreter.engine import queries
-from slowtrain.script.navigation import name_bindings, node_lookup, scope_names
+from slowtrain.script.navigation import call_index, name_bindings, node_lookup, scope_names
 from slowtrain.script.pipelines import chain_edits, dataset_chains
 from slowtrain.script.properties import repeatable_functions
 from slowtrain.script.text import edits, syntax_tree
@@ -112,8 +112,8 @@ def autotune_reference(source: Source) -> tuple[str, list[Edit]]:
 def remove_thread_limit(source: Source, line: int) -> list[Edit]:
     """Remove the thread limit that the file sets for the data set at ``line``, or the only one of the module."""
     limits = [
-        n for n in syntax_tree.walk(source.tree)
-        if isinstance(n, ast.Assign) and len(n.targets) == 1 and isinstance(n.targets[0], ast.Attribute)
+        n for n in call_index.nodes_of_class(source, ast.Assign)
+        if len(n.targets) == 1 and isinstance(n.targets[0], ast.Attribute)
         and n.targets[0].attr in ("private_threadpool_size", "experimental_threading_private_threadpool_size")
     ]  # fmt: skip
     limits = [n for n in limits if n.lineno == line] or limits

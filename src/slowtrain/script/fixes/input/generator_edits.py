@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 
 from slowtrain.model import Edit
 from slowtrain.script.fixes.loops import moved_statements
-from slowtrain.script.navigation import name_bindings, node_lookup, scope_names
+from slowtrain.script.navigation import call_index, name_bindings, node_lookup, scope_names
 from slowtrain.script.pipelines import chain_edits, dataset_chains
 from slowtrain.script.properties import repeatable_functions
 from slowtrain.script.text import edits, syntax_tree
@@ -137,7 +137,7 @@ def remember_batches(source: Source, line: int) -> list[Edit]:
 
 def sequence_classes(source: Source) -> list[ast.ClassDef]:
     """Return the classes of the file that derive from PyDataset or Sequence."""
-    every = (n for n in syntax_tree.walk(source.tree) if isinstance(n, ast.ClassDef))
+    every = call_index.nodes_of_class(source, ast.ClassDef)
     return [c for c in every if any(scope_names.dotted_name(b).rpartition(".")[2] in SEQUENCE_CLASSES for b in c.bases)]
 
 
@@ -212,7 +212,7 @@ def base_name(node: ast.expr) -> str:
 
 def _reads_whole_epochs(source: Source) -> bool:
     """Whether no call in the file sets the batches of an epoch. Otherwise, a generator may be read in part only."""
-    named: Iterable[ast.keyword] = (n for n in syntax_tree.walk(source.tree) if isinstance(n, ast.keyword))
+    named: Iterable[ast.keyword] = call_index.nodes_of_class(source, ast.keyword)
     return not any(k.arg in ("steps_per_epoch", "max_steps", "train_steps") for k in named)
 
 

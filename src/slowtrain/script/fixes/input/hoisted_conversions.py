@@ -69,8 +69,8 @@ def read_dataset_into_memory(source: Source, line: int) -> list[Edit]:
     The caller has to make sure that the whole data set fits in memory.
     """
     names = {
-        n.value.id: n.value for n in syntax_tree.walk(source.tree)
-        if isinstance(n, ast.Subscript) and isinstance(n.value, ast.Name) and n.lineno <= line <= (n.end_lineno or 0)
+        n.value.id: n.value for n in call_index.nodes_of_class(source, ast.Subscript)
+        if isinstance(n.value, ast.Name) and n.lineno <= line <= (n.end_lineno or 0)
         and scope_names.enclosing_loops(source, n)
     }  # fmt: skip
     found = []
@@ -145,7 +145,7 @@ def convert_before_loop(source: Source, line: int) -> list[Edit]:
     """
     found: list[Edit] = []
     names: dict[str, str] = {}
-    calls = [n for n in syntax_tree.walk(source.tree) if isinstance(n, ast.Call) and n.lineno == line]
+    calls = [n for n in call_index.nodes_of_class(source, ast.Call) if n.lineno == line]
     calls = [c for c in calls if scope_names.resolved_name(source, c.func) in CONVERSION_FUNCTIONS]
     for call in calls:
         part = call.args[0] if call.args else None
@@ -194,8 +194,8 @@ def _whole_conversion(source: Source, call: ast.Call, part: ast.Subscript) -> st
 def hoist_assignment(source: Source, line: int) -> list[Edit]:
     """Move the assignment at ``line`` before the loops that change none of its inputs."""
     found = [
-        n for n in syntax_tree.walk(source.tree)
-        if isinstance(n, ast.Assign) and n.lineno <= line <= (n.end_lineno or n.lineno)
+        n for n in call_index.nodes_of_class(source, ast.Assign)
+        if n.lineno <= line <= (n.end_lineno or n.lineno)
         and not isinstance(n, node_lookup.SCOPE_NODES)
     ]  # fmt: skip
     if len(found) != 1:

@@ -15,7 +15,7 @@ from msgspec import Struct
 from slowtrain.model import Edit
 from slowtrain.script.interpreter.engine import queries
 from slowtrain.script.interpreter.engine.queries import SCALAR, Rank
-from slowtrain.script.navigation import call_arguments, node_lookup, scope_names
+from slowtrain.script.navigation import call_arguments, call_index, node_lookup, scope_names
 from slowtrain.script.text import edits, syntax_tree
 from slowtrain.script.text.source_file import Source
 
@@ -81,7 +81,7 @@ def _candidate_loops(source: Source, line: int) -> list[ast.For]:
     function = source.function_at(line)
     calls = call_arguments.function_calls(source, function) if function is not None else []
     lines = dict.fromkeys([line, *(c.lineno for c in calls)])
-    loops = [n for n in syntax_tree.walk(source.tree) if isinstance(n, ast.For)]
+    loops = call_index.nodes_of_class(source, ast.For)
     return [n for each in lines for n in loops if n.lineno <= each <= (n.end_lineno or 0)]
 
 

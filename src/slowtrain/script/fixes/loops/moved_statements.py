@@ -191,11 +191,10 @@ def own_names(function: ast.FunctionDef | ast.AsyncFunctionDef) -> set[str]:
 
 def free_name(source: Source, *wanted: str, taken: Iterable[str] = ()) -> str:
     """Return the first of ``wanted`` that is neither in the file nor ``taken``, or one with underscores appended."""
-    known = set(taken) | {n.id for n in syntax_tree.walk(source.tree) if isinstance(n, ast.Name)}
+    known = {*taken, *scope_names.import_aliases(source)}
+    known |= {n.id for n in call_index.nodes_of_class(source, ast.Name)}
+    known |= {a.arg for a in call_index.nodes_of_class(source, ast.arg)}
     known |= {n.name for n in syntax_tree.walk(source.tree) if isinstance(n, (*FUNCTION_NODES, ast.ClassDef))}
-    known |= {a.arg for a in syntax_tree.walk(source.tree) if isinstance(a, ast.arg)} | set(
-        scope_names.import_aliases(source)
-    )
     for name in wanted:
         if name not in known:
             return name

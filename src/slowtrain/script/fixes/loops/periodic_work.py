@@ -26,7 +26,7 @@ _BATCH_SETTING = re.compile(r"\b(?:on_\w*batch_\w*|save_freq|update_freq)\s*=")
 
 def run_hook_less_often(source: Source, kind: str, hook: str) -> list[Edit]:
     """Let the method ``hook`` of the class ``kind`` return early, except in every hundredth batch or tenth epoch."""
-    classes = [n for n in syntax_tree.walk(source.tree) if isinstance(n, ast.ClassDef) and n.name == kind]
+    classes = [n for n in call_index.nodes_of_class(source, ast.ClassDef) if n.name == kind]
     if len(classes) != 1:
         return []
     methods = [n for n in classes[0].body if isinstance(n, ast.FunctionDef) and n.name == hook]

@@ -32,8 +32,8 @@ def graph_function(source: Source, line: int) -> ast.FunctionDef | None:
     """Return the function at ``line``, including its decorators."""
     found = [
         n
-        for n in syntax_tree.walk(source.tree)
-        if isinstance(n, ast.FunctionDef) and moved_statements.first_statement_line(n) <= line <= _last_line(n)
+        for n in call_index.nodes_of_class(source, ast.FunctionDef)
+        if moved_statements.first_statement_line(n) <= line <= _last_line(n)
     ]
     return max(found, key=lambda n: n.lineno) if found else None
 
@@ -206,7 +206,7 @@ def reduce_retracing(source: Source, line: int, sizes: AxisSizes | None = None) 
 
 def _model_methods(source: Source) -> list[ast.FunctionDef]:
     """Return the ``call`` methods of models and layers of the file."""
-    found = [n for n in syntax_tree.walk(source.tree) if isinstance(n, ast.FunctionDef)]
+    found = call_index.nodes_of_class(source, ast.FunctionDef)
     return [n for n in found if n.name in ("call", "__call__")]
 
 

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Iterator
 
 from slowtrain.model import Edit
-from slowtrain.script.navigation import name_bindings, setting_origins
+from slowtrain.script.navigation import call_index, name_bindings, setting_origins
 from slowtrain.script.navigation import node_lookup as find
 from slowtrain.script.text import edits, syntax_tree
 from slowtrain.script.text.source_file import RANDOM_CALLS, Source
@@ -68,9 +68,7 @@ def _enlarge_origins(source: Source, expressions: list[ast.expr], size: int, goa
             done.append(edits.replace_node(source, origin.node, str(goal)))
     # Other calls of fit with the same number train the same model.
     if any(isinstance(e, ast.Constant) and e.value == size for e in expressions):
-        for call in (
-            n for n in syntax_tree.walk(source.tree) if isinstance(n, ast.Call) and find.called_name(n) in FIT_METHODS
-        ):
+        for call in (n for n in call_index.nodes_of_class(source, ast.Call) if find.called_name(n) in FIT_METHODS):
             other = find.argument_value(call, "batch_size")
             if isinstance(other, ast.Constant) and other.value == size:
                 done.append(edits.replace_node(source, other, str(goal)))
@@ -88,7 +86,7 @@ def _enlarge_strides(source: Source, lines: tuple[int, ...], size: int, goal: in
 
 def _other_call_lines(source: Source, lines: tuple[int, ...]) -> Iterator[int]:
     """Yield other lines that call the same functions as ``lines``, such as one step before the loop."""
-    everything = [n for n in syntax_tree.walk(source.tree) if isinstance(n, ast.Call)]
+    everything = call_index.nodes_of_class(source, ast.Call)
     names = {find.called_name(n) for n in everything if n.lineno in lines}
     own = {
         name
@@ -100,9 +98,7 @@ def _other_call_lines(source: Source, lines: tuple[int, ...]) -> Iterator[int]:
 
 def _stride_loop(source: Source, line: int) -> ast.For | None:
     """Return the innermost loop with a stride that contains ``line``."""
-    loops = [
-        n for n in syntax_tree.walk(source.tree) if isinstance(n, ast.For) and n.lineno <= line <= (n.end_lineno or 0)
-    ]
+    loops = [n for n in call_index.nodes_of_class(source, ast.For) if n.lineno <= line <= (n.end_lineno or 0)]
     strided = [n for n in loops if _range_stride(n) is not None]
     return max(strided, key=lambda n: n.lineno, default=None)
 
@@ -136,9 +132,9 @@ def _enlarge_by_name(source: Source, size: int, goal: int) -> list[Edit] | None:
 def _counts_batches_only(source: Source, name: str, goal: int) -> bool:
     """Whether all uses of a name or key are batch sizes, and stay valid with ``goal``."""
     read: list[ast.expr] = list(name_bindings.reads_of(source, name))
-    read += [n for n in syntax_tree.walk(source.tree) if isinstance(n, ast.Attribute) and n.attr == name
+    read += [n for n in call_index.nodes_of_class(source, ast.Attribute) if n.attr == name
              and isinstance(n.ctx, ast.Load)]  # fmt: skip
-    read += [n for n in syntax_tree.walk(source.tree) if isinstance(n, ast.Subscript) and isinstance(n.ctx, ast.Load)
+    read += [n for n in call_index.nodes_of_class(source, ast.Subscript) if isinstance(n.ctx, ast.Load)
              and isinstance(n.slice, ast.Constant) and n.slice.value == name]  # fmt: skip
     return all(
         _is_batch_use(source, node, bool(BATCH_NAME.search(name))) and _keeps_divisors(source, node, goal)

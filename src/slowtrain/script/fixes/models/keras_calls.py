@@ -110,8 +110,8 @@ def _may_use_validation(source: Source, call: ast.Call) -> bool:
     callbacks = node_lookup.argument_value(call, "callbacks")
     if callbacks is None:
         return False
-    names = {n.id for n in syntax_tree.walk(source.tree) if isinstance(n, ast.Name)}
-    names |= {n.attr for n in syntax_tree.walk(source.tree) if isinstance(n, ast.Attribute)}
+    names = {n.id for n in call_index.nodes_of_class(source, ast.Name)}
+    names |= {n.attr for n in call_index.nodes_of_class(source, ast.Attribute)}
     own = any(
         isinstance(n, ast.ClassDef) and "Callback" in "".join(map(scope_names.dotted_name, n.bases))
         for n in source.tree.body

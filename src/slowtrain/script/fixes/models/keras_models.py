@@ -68,7 +68,7 @@ def use_lazy_adam(source: Source) -> tuple[Edit, ...]:
 
 
 def compile_calls(source: Source) -> list[ast.Call]:
-    return [n for n in syntax_tree.walk(source.tree) if isinstance(n, ast.Call) and isinstance(n.func, ast.Attribute)
+    return [n for n in call_index.nodes_of_class(source, ast.Call) if isinstance(n.func, ast.Attribute)
             and n.func.attr == "compile" and name_bindings.qualified_name(source, n.func) != "re.compile"]  # fmt: skip
 
 
@@ -121,11 +121,7 @@ def use_mixed_precision(source: Source, policy: str) -> tuple[Edit, ...]:
     by_hand = "GradientTape" in source.text
     if not (policy == "mixed_bfloat16" and _is_sequential_list(source) if by_hand else compile_calls(source)):
         return ()
-    outputs = [
-        output_layer(source, n)
-        for n in syntax_tree.walk(source.tree)
-        if isinstance(n, ast.Call) and is_model(source, n)
-    ]
+    outputs = [output_layer(source, n) for n in call_index.nodes_of_class(source, ast.Call) if is_model(source, n)]
     first = next((s for s in source.tree.body if _builds_layers(source, s)), None)
     if not outputs or first is None:
         return ()
@@ -146,7 +142,7 @@ def use_mixed_precision(source: Source, policy: str) -> tuple[Edit, ...]:
 
 def _is_sequential_list(source: Source) -> bool:
     """Whether every layer of the file stands in the list of a Sequential model."""
-    calls = [n for n in syntax_tree.walk(source.tree) if isinstance(n, ast.Call)]
+    calls = call_index.nodes_of_class(source, ast.Call)
     lists = [find.argument_value(n, "layers", 0) for n in calls if is_model(source, n)]
     inside = {id(n) for one in lists if isinstance(one, (ast.List, ast.Tuple)) for n in syntax_tree.walk(one)}
     layers = [n for n in calls if name_bindings.qualified_name(source, n.func).startswith("keras.layers.")]
@@ -178,9 +174,7 @@ def output_layer(source: Source, model: ast.Call) -> ast.Call | None:
             return listed.elts[-1] if isinstance(listed.elts[-1], ast.Call) else None
         holder = find.enclosing_statement(source, model)
         name = ast.unparse(holder.targets[0]) if isinstance(holder, ast.Assign) else ""
-        added = [
-            n for n in syntax_tree.walk(source.tree) if isinstance(n, ast.Call) and ast.unparse(n.func) == f"{name}.add"
-        ]
+        added = [n for n in call_index.nodes_of_class(source, ast.Call) if ast.unparse(n.func) == f"{name}.add"]
         last = max(added, key=edits.node_start, default=None)
         return last.args[0] if last is not None and last.args and isinstance(last.args[0], ast.Call) else None
     outputs = find.argument_value(model, "outputs", 1)
@@ -199,7 +193,7 @@ def _builds_layers(source: Source, statement: ast.stmt) -> bool:
 def remove_cpu_device(source: Source) -> tuple[Edit, ...]:
     """Remove ``with tf.device`` that places training code on the CPU."""
     done = []
-    for block in [n for n in syntax_tree.walk(source.tree) if isinstance(n, ast.With)]:
+    for block in call_index.nodes_of_class(source, ast.With):
         for item in block.items:
             call = item.context_expr
             if not isinstance(call, ast.Call) or name_bindings.qualified_name(source, call.func) != "tensorflow.device":
@@ -220,7 +214,7 @@ def remove_cpu_device(source: Source) -> tuple[Edit, ...]:
 def allow_tensor_float(source: Source) -> tuple[Edit, ...]:
     """Enable TF32 again if the file disables it."""
     done = []
-    for call in [n for n in syntax_tree.walk(source.tree) if isinstance(n, ast.Call)]:
+    for call in call_index.nodes_of_class(source, ast.Call):
         if find.called_name(call) == "enable_tensor_float_32_execution":
             argument = find.argument_value(call, "enabled", 0)
             if isinstance(argument, ast.Constant) and argument.value is False:
@@ -306,7 +300,7 @@ def first_stabilising_edit(source: Source) -> tuple[str, tuple[Edit, ...]]:
 def floor_logarithms(source: Source) -> tuple[Edit, ...]:
     """Give the arguments of logarithms a small floor."""
     done: list[Edit] = []
-    for call in [n for n in syntax_tree.walk(source.tree) if isinstance(n, ast.Call)]:
+    for call in call_index.nodes_of_class(source, ast.Call):
         if name_bindings.qualified_name(source, call.func) not in LOGARITHMS or len(call.args) != 1 or call.keywords:
             continue
         if not isinstance(call.func, ast.Attribute) or has_floor(source, call.args[0]):
@@ -322,7 +316,7 @@ def floor_tensor_divisors(source: Source) -> tuple[Edit, ...]:
     if "float16" in source.text:
         return ()  # the small number would be 0 in float16
     done: list[Edit] = []
-    for node in [n for n in syntax_tree.walk(source.tree) if isinstance(n, ast.BinOp) and isinstance(n.op, ast.Div)]:
+    for node in [n for n in call_index.nodes_of_class(source, ast.BinOp) if isinstance(n.op, ast.Div)]:
         if _may_be_zero_spread(source, node.right):
             done.append(edits.insert_text(source, edits.node_start(node.right), "("))
             done.append(edits.insert_text(source, edits.node_end(node.right), f" + {FLOOR_TEXT})"))
@@ -361,7 +355,7 @@ def has_floor(source: Source, node: ast.expr, depth: int = 4) -> bool:
 
 def use_logits(source: Source) -> tuple[Edit, ...]:
     """Replace a named loss in ``compile()`` by one from logits, if the last layer has no activation."""
-    models = [n for n in syntax_tree.walk(source.tree) if isinstance(n, ast.Call) and is_model(source, n)]
+    models = [n for n in call_index.nodes_of_class(source, ast.Call) if is_model(source, n)]
     last = output_layer(source, models[0]) if len(models) == 1 else None
     if last is None or find.called_name(last) != "Dense" or find.argument_value(last, "activation", 1) is not None:
         return ()
@@ -379,8 +373,8 @@ def use_logits(source: Source) -> tuple[Edit, ...]:
 
 def clip_gradients(source: Source) -> tuple[Edit, ...]:
     """Clip the gradients of plain SGD, if nothing bounds them."""
-    calls = [n for n in syntax_tree.walk(source.tree) if isinstance(n, ast.Call)
-             and name_bindings.qualified_name(source, n.func) == "keras.optimizers.SGD"]  # fmt: skip
+    every = call_index.nodes_of_class(source, ast.Call)
+    calls = [n for n in every if name_bindings.qualified_name(source, n.func) == "keras.optimizers.SGD"]
     bounded = {"clipnorm", "clipvalue", "global_clipnorm", None}
     if len(calls) != 1 or any(k.arg in bounded for k in calls[0].keywords) or "clip_by" in source.text:
         return ()

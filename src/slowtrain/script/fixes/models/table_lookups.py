@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 
 from slowtrain.model import Edit
-from slowtrain.script.navigation import class_members, name_bindings, node_lookup, scope_names
+from slowtrain.script.navigation import call_index, class_members, name_bindings, node_lookup, scope_names
 from slowtrain.script.navigation import node_lookup as find
 from slowtrain.script.text import edits, syntax_tree
 from slowtrain.script.text.source_file import Source
@@ -65,7 +65,7 @@ def use_gather(source: Source, line: int) -> tuple[Edit, ...]:
 def gather_before_normalising(source: Source) -> tuple[Edit, ...]:
     """Replace ``tf.gather(f(table), i)`` by ``f(tf.gather(table, i))``, for ``f`` that works row by row."""
     done: list[Edit] = []
-    for call in [n for n in syntax_tree.walk(source.tree) if isinstance(n, ast.Call)]:
+    for call in call_index.nodes_of_class(source, ast.Call):
         table = row_wise_table(source, call)
         if table is None or not is_table(source, table):
             continue

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import functools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -14,6 +13,15 @@ SEVERAL_CLASSES = "several classes"  # the ``dtype`` of an object of one of seve
 NO_LOOPS: frozenset[int] = frozenset()
 Shape = tuple[int | None, ...]  # None: an unknown size
 MAX_ITEMS = 256  # kept of one list, mapping or call
+NESTING_KINDS = frozenset({"list", "tuple", "dict", "object"})  # kinds whose items TensorFlow takes as arguments
+# The kind and the name of a constant's value, by its class.
+_CONSTANT_KINDS = {
+    str: ("text", ""),
+    bytes: ("text", ""),
+    bool: ("number", "bool"),
+    int: ("number", "int"),
+    float: ("number", "float"),
+}
 # Aliases of dtypes.
 DTYPE_ALIASES = {
     **dict.fromkeys(("float", "double", "float_", "f8", "d"), "float64"),
@@ -75,18 +83,37 @@ class Value(Struct, eq=False):
 
     def varying_in(self, loops: Iterable[int]) -> Value:
         """A copy that changes in each iteration of these loops too."""
-        more = self.varies | frozenset(loops)
-        return self if more == self.varies else self.with_fields(varies=more)
+        more = self.varies.union(loops)
+        return self if len(more) == len(self.varies) else self.with_fields(varies=more)
 
     def nested_values(self, depth: int = 4) -> Iterator[Value]:
         """The value and all values inside it, as TensorFlow flattens the arguments of a tf.function."""
         yield self
-        if depth and self.kind in ("list", "tuple", "dict", "object"):
+        if depth and self.kind in NESTING_KINDS:
             for one in self.items.values():
                 yield from one.nested_values(depth - 1)
 
+    def is_alike(self, other: Value) -> bool:
+        """Whether a join with the other value has the same properties as this value."""
+        return self is other or (
+            self.kind == other.kind
+            and (self.known is other.known or (type(self.known) is type(other.known) and self.known == other.known))
+            and self.varies == other.varies
+            and self.ragged == other.ragged
+            and self.dtype == other.dtype
+            and self.shape == other.shape
+            and self.name == other.name
+            and (self.kind != "object" or self.of is other.of)
+        )
 
-class CallArgs(Struct, frozen=True, eq=False, dict=True):
+    def varies_inside(self, depth: int) -> frozenset[int]:
+        """The loops whose iterations change the value or a value inside it."""
+        if not depth or self.kind not in NESTING_KINDS:
+            return self.varies
+        return self.varies.union(*[one.varies_inside(depth - 1) for one in self.items.values()])
+
+
+class CallArgs(Struct, eq=False):  # frozen instances take longer to make
     """The arguments of a call, and its node."""
 
     node: ast.AST
@@ -97,18 +124,18 @@ class CallArgs(Struct, frozen=True, eq=False, dict=True):
     def every(self) -> list[Value]:
         return [*self.args, *self.keywords.values()]
 
-    @functools.cached_property
+    @property
     def varies(self) -> frozenset[int]:
-        return frozenset(v for a in self.every for v in a.varies)
+        return NO_LOOPS.union(*[one.varies for one in self.every])
 
-    @functools.cached_property
+    @property
     def ragged_loops(self) -> frozenset[int]:
-        return frozenset(v for a in self.every for v in a.ragged)
+        return NO_LOOPS.union(*[one.ragged for one in self.every])
 
-    @functools.cached_property
+    @property
     def varying_inside(self) -> frozenset[int]:
         """The loops whose iterations change anything inside the arguments."""
-        return frozenset(v for a in self.every for i in a.nested_values(3) for v in i.varies)
+        return NO_LOOPS.union(*[one.varies_inside(3) for one in self.every])
 
     def get(self, name: str, place: int | None = None) -> Value:
         """The argument of this name or position; the unknown value if it is not given."""
@@ -125,9 +152,8 @@ def constant_value(known: Any) -> Value:
     """The value of a Python constant; unknown if it is no number, text or None."""
     if known is None:
         return NO_VALUE
-    kind = "text" if isinstance(known, (str, bytes)) else "number" if isinstance(known, (bool, int, float)) else ""
-    names = {bool: "bool", int: "int", float: "float"}
-    return Value(kind, known, name=names.get(type(known), "")) if kind else UNKNOWN
+    kind, name = _CONSTANT_KINDS.get(type(known), ("", ""))
+    return Value(kind, known, name=name) if kind else UNKNOWN
 
 
 def number_value(name: str = "", varies: frozenset[int] = NO_LOOPS) -> Value:
@@ -205,6 +231,8 @@ def promoted_dtype(*several: Value) -> str:
     known = [v.dtype for v in several if v.kind in ("array", "tensor", "variable")]
     if "" in known or not known:
         return ""
+    if len(set(known)) == 1:
+        return known[0]
     widest = max(known, key=lambda name: DTYPES_BY_WIDTH.index(name) if name in DTYPES_BY_WIDTH else -1)
     return "float64" if widest == "float32" and not _WIDE_INTEGER_DTYPES.isdisjoint(known) else widest
 

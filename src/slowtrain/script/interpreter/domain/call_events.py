@@ -46,7 +46,7 @@ class Event(Struct, eq=False):
     loops that make the call in only some iterations. ``graph``: it is inside a tf.function, where Python's part runs
     once. ``producer``: the kind of input code that it runs in: "generator", "py_function", "sequence" or "". ``path``:
     the calls of the script's functions on the way, the outermost first. ``source``: the file that contains it;
-    ``files``: the files of the calls in ``path``.
+    ``files``: the files of the calls in ``path``. ``begun``: the loop that begins with this event.
     """
 
     source: Source
@@ -61,11 +61,7 @@ class Event(Struct, eq=False):
     path: tuple[ast.Call, ...]
     files: tuple[Source, ...]
     result: Value
-
-    @property
-    def begun(self) -> Loop | None:
-        """The loop that begins with this event; None for other events."""
-        return self.loops[-1] if self.name == "loop" and self.on is None and self.loops else None
+    begun: Loop | None
 
     def regular_loops(self, least: int = 3) -> tuple[Loop, ...]:
         """The loops that make the call in every iteration, without those of fewer than ``least`` iterations."""

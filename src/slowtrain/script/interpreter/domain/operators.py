@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -89,7 +90,8 @@ def item_value(value: Value, key: Any) -> Value:
 
 def arithmetic_result(op: ast.operator, left: Value, right: Value) -> Value:
     """The value of a binary operation."""
-    left, right = (number_value("float") if one.name in FLOAT_CONSTANTS else one for one in (left, right))
+    left = number_value("float") if left.name in FLOAT_CONSTANTS else left
+    right = number_value("float") if right.name in FLOAT_CONSTANTS else right
     varies, ragged = left.varies | right.varies, left.ragged | right.ragged
     for kind in ("tensor", "variable", "array"):
         if kind in (left.kind, right.kind):
@@ -160,6 +162,8 @@ def _may_be_per_column(other: Value, known: tuple[int | None, ...]) -> bool:
 
 def broadcast_shape(shapes: Sequence[tuple[int | None, ...]]) -> tuple[int | None, ...]:
     """The broadcast shape of several shapes."""
+    if len(set(shapes)) == 1:
+        return shapes[0]
     longest = max((len(one) for one in shapes), default=0)
     found: list[int | None] = []
     for place in range(-longest, 0):
@@ -174,20 +178,22 @@ def _gives_few(op: ast.operator, right: Value) -> bool:
     return isinstance(op, ast.Mod) and isinstance(right.known, int) and right.known <= MAX_FEW_NUMBERS
 
 
+_NUMBER_OPERATORS: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+    ast.FloorDiv: operator.floordiv,
+    ast.Mod: operator.mod,
+    ast.Pow: lambda a, b: a**b if abs(b) < MAX_EXPONENT else NOT_KNOWN,
+}
+
+
 def _computed_number(op: ast.operator, left: Any, right: Any) -> Any:
-    does: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
-        ast.Add: lambda a, b: a + b,
-        ast.Sub: lambda a, b: a - b,
-        ast.Mult: lambda a, b: a * b,
-        ast.Div: lambda a, b: a / b,
-        ast.FloorDiv: lambda a, b: a // b,
-        ast.Mod: lambda a, b: a % b,
-        ast.Pow: lambda a, b: a**b if abs(b) < MAX_EXPONENT else NOT_KNOWN,
-    }
-    if left is NOT_KNOWN or right is NOT_KNOWN or op.__class__ not in does:
+    if left is NOT_KNOWN or right is NOT_KNOWN or op.__class__ not in _NUMBER_OPERATORS:
         return NOT_KNOWN
     try:
-        found = does[op.__class__](left, right)
+        found = _NUMBER_OPERATORS[op.__class__](left, right)
         return found if found is not NOT_KNOWN and abs(found) < MAX_KNOWN_NUMBER else NOT_KNOWN
     except (ArithmeticError, TypeError, ValueError):
         return NOT_KNOWN

@@ -61,7 +61,8 @@ class RunContext:
     """The current place of the interpreter.
 
     ``loops``, ``path`` (calls) and ``running`` (functions) are those around it. ``rare``: the loops that reach it in
-    only some iterations. ``graph``: the number of tf.functions around. ``producer``: the kind of input code.
+    only some iterations. ``conditions``: the number of conditions around. ``graph``: the number of tf.functions around.
+    ``producer``: the kind of input code.
     ``silent``: the number of dry iterations around, which record nothing; ``advance``: the loops around the outermost
     of them. ``left``: the number of nodes that may still be visited. ``main``: the examined file. ``source``: the file
     that contains the running code.
@@ -71,10 +72,11 @@ class RunContext:
         self.main = self.source = source
         self.recast = recast  # values of the examined file that an edit makes float32
         self.events: list[Event] = []
-        self.loops: list[Loop] = []
-        self.rare: list[frozenset[int]] = []
-        self.path: list[ast.Call] = []
-        self.files: list[Source] = []  # of the calls in ``path``
+        self.loops: tuple[Loop, ...] = ()
+        self.rare = NO_LOOPS
+        self.conditions = 0
+        self.path: tuple[ast.Call, ...] = ()
+        self.files: tuple[Source, ...] = ()  # of the calls in ``path``
         self.running: list[ast.AST] = []
         self.graph = 0
         self.producer = ""
@@ -88,6 +90,7 @@ class RunContext:
         self.turned: dict[int, int | None] = {}  # the minimum number of iterations of each loop, by its number
         self.modules: dict[str, Scope] = {}  # scopes of the project's files, by path
         self.origins: dict[tuple[Source, str], tuple[Scope, str] | None] = {}  # origins of imported names as written
+        self.library_values: dict[ast.expr, Value] = {}  # values of attributes of libraries
         self.values: dict[ast.expr, Value] = {}
         self.called: dict[ast.Call, set[ast.AST]] = {}  # the functions that the calls of the examined file run
         self.every: tuple[Event, ...] = ()  # all events after the run, then those of the file itself
@@ -155,7 +158,7 @@ class RunContext:
             vars(one).clear()
 
     def depth(self) -> tuple[int, ...]:
-        return tuple(loop.number for loop in self.loops)
+        return tuple([loop.number for loop in self.loops])
 
     def has_few_turns(self, number: int) -> bool:
         """Whether a loop took so few iterations that one graph per iteration is intended, as for bucketed shapes."""
@@ -168,7 +171,7 @@ class RunContext:
     def turns_since(self, born: tuple[int, ...]) -> int | None:
         """How often this place is reached after an object's creation; None if unknown."""
         inside = self.loops[len(born) :]
-        sure = not any(one.number in rare for one in inside for rare in self.rare)
+        sure = not any(one.number in self.rare for one in inside)
         return prod(one.turns or 0 for one in inside) or None if sure else None
 
     @contextmanager
@@ -176,16 +179,16 @@ class RunContext:
         self._numbers += 1
         loop = Loop(self._numbers, node, turns, items, self.source)
         self.turned[loop.number] = turns or operators.minimum_length(items)
-        self.loops.append(loop)
+        before, self.loops = self.loops, (*self.loops, loop)
         try:
             yield loop
         finally:
-            self.loops.pop()
+            self.loops = before
 
     @contextmanager
     def outside_loops(self) -> Iterator[None]:
         """Runs code that only the first call executes, outside of all loops."""
-        before, self.loops = self.loops, []
+        before, self.loops = self.loops, ()
         try:
             yield
         finally:
@@ -213,10 +216,9 @@ class RunContext:
         """Records an event; ``place``: its index, before the events that it led to."""
         if self.silent or not isinstance(call.node, ast.expr):
             return
-        rare = NO_LOOPS.union(*self.rare) if self.rare else NO_LOOPS
-        way = tuple(self.path), tuple(self.files)
-        event = Event(self.source, call.node, name, on, call, tuple(self.loops), rare, bool(self.graph),
-                      self.producer, *way, result)  # fmt: skip
+        begun = self.loops[-1] if name == "loop" and on is None and self.loops else None
+        event = Event(self.source, call.node, name, on, call, self.loops, self.rare, bool(self.graph),
+                      self.producer, self.path, self.files, result, begun)  # fmt: skip
         self.events.insert(len(self.events) if place is None else place, event)
 
     def spend_budget(self) -> None:
@@ -241,12 +243,12 @@ class RunContext:
     @contextmanager
     def first_import(self) -> Iterator[None]:
         """Runs a module at its first import, independent of the loops around the import."""
-        before = self.loops, self.rare, self.graph, self.producer
-        self.loops, self.rare, self.graph, self.producer = [], [], 0, ""
+        before = self.loops, self.rare, self.conditions, self.graph, self.producer
+        self.loops, self.rare, self.conditions, self.graph, self.producer = (), NO_LOOPS, 0, 0, ""
         try:
             yield
         finally:
-            self.loops, self.rare, self.graph, self.producer = before
+            self.loops, self.rare, self.conditions, self.graph, self.producer = before
 
     @contextmanager
     def in_some_turns(self, test: Value | None) -> Iterator[None]:
@@ -255,9 +257,13 @@ class RunContext:
         These are iterations of the loops that change the condition, or of all loops if none does. None: the condition
         holds in most iterations.
         """
-        inside = frozenset(self.depth())
-        self.rare.append(NO_LOOPS if test is None else (test.varies & inside) or inside)
+        before = self.rare
+        self.conditions += 1
+        if test is not None:
+            inside = frozenset(self.depth())
+            self.rare |= (test.varies & inside) or inside
         try:
             yield
         finally:
-            self.rare.pop()
+            self.conditions -= 1
+            self.rare = before

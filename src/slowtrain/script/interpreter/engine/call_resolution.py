@@ -8,6 +8,7 @@ from collections.abc import Callable
 from slowtrain.script.interpreter.domain import operators, shape_rules
 from slowtrain.script.interpreter.domain.abstract_values import (
     EACH_ITEM,
+    NO_LOOPS,
     NO_VALUE,
     NOT_KNOWN,
     SEVERAL_CLASSES,
@@ -267,7 +268,7 @@ def subscript_value(machine: RunContext, node: ast.Subscript, scope: Scope) -> V
         key = machine.value(node.slice, scope)
         part = data_calls.table_subscript(value, key) if data_calls.is_pandas(value) else None
         if part is not None:
-            return part.varying_in(v for one in key.nested_values(1) for v in one.varies)
+            return part.varying_in(key.varies_inside(1))
         found = operators.item_value(value, NOT_KNOWN if key.varies else key.known)
         if value.kind == "array" and key.kind == "array":  # rows by index, or by a mask
             masked = key.dtype == "bool"
@@ -283,10 +284,10 @@ def subscript_value(machine: RunContext, node: ast.Subscript, scope: Scope) -> V
         ended = found.ragged - set(machine.depth()) if value.kind in ("list", "tuple") else frozenset[int]()
         if not all(map(machine.has_few_turns, ended)):  # made in iterations of a loop that has ended
             found = found.with_fields(ragged=found.ragged | key.varies)
-        return found.varying_in(v for one in key.nested_values(1) for v in one.varies)
+        return found.varying_in(key.varies_inside(1))
     parts = [machine.value(p, scope) for one in cut if isinstance(one, ast.Slice)
              for p in (one.lower, one.upper, one.step) if p is not None]  # fmt: skip
-    varies = frozenset(v for p in parts for v in p.varies)
+    varies = NO_LOOPS.union(*[one.varies for one in parts])
     if value.kind in ("list", "tuple"):
         whole = (operators.known_length(value),)
         shape = shape_rules.sliced_shape(whole, cut, lambda one, rows: _sliced_rows(machine, one, rows, scope))

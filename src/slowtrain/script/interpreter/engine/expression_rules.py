@@ -9,6 +9,7 @@ from typing import Any
 from slowtrain.script.interpreter.domain import operators
 from slowtrain.script.interpreter.domain.abstract_values import (
     MAX_ITEMS,
+    NO_LOOPS,
     NOT_KNOWN,
     UNKNOWN,
     CallArgs,
@@ -33,14 +34,13 @@ def other_expression(machine: RunContext, node: ast.expr, scope: Scope) -> Value
 
 
 def _attribute_value(machine: RunContext, node: ast.Attribute, scope: Scope) -> Value:
-    written = scope_names.dotted_name(node)
-    if written and scope.find(written.partition(".")[0]) is None:
-        own = project_modules.imported_value(machine, written)
-        if own is not None:
-            return own
-        full = name_bindings.qualified_name(machine.source, node)
-        if full and project_modules.imported_value(machine, scope_names.dotted_name(node.value)) is None:
-            return Value("library", name=full)
+    root = node.value
+    while isinstance(root, ast.Attribute):
+        root = root.value
+    if isinstance(root, ast.Name) and scope.find(root.id) is None:
+        found = machine.library_values.get(node) or _unbound_attribute(machine, node)
+        if found is not None:
+            return found
     on = machine.value(node.value, scope)
     if on.kind == "library":
         return Value("library", name=f"{on.name}.{node.attr}")
@@ -53,6 +53,21 @@ def _attribute_value(machine: RunContext, node: ast.Attribute, scope: Scope) -> 
             return value
         return found
     return framework_calls.library_attribute(on, node.attr)
+
+
+def _unbound_attribute(machine: RunContext, node: ast.Attribute) -> Value | None:
+    """The value of ``tf.nn.relu`` as written, if no scope binds its first name; None if only that has a value."""
+    written = scope_names.dotted_name(node)
+    own = project_modules.imported_value(machine, written)
+    if own is not None:
+        return own
+    full, before = name_bindings.qualified_name(machine.source, node), written.rpartition(".")[0]
+    if not full or project_modules.imported_value(machine, before) is not None:
+        return None
+    found = Value("library", name=full)
+    if machine.origins[machine.source, written] is None and machine.origins[machine.source, before] is None:
+        machine.library_values[node] = found  # no file of the project will bind it
+    return found
 
 
 def _name_value(machine: RunContext, node: ast.Name, scope: Scope) -> Value:
@@ -71,45 +86,50 @@ def _name_value(machine: RunContext, node: ast.Name, scope: Scope) -> Value:
 
 
 def _call_value(machine: RunContext, node: ast.Call, scope: Scope) -> Value:
-    name = ""
-    if isinstance(node.func, ast.Attribute):
-        callee = _attribute_value(machine, node.func, scope)
-        if callee.kind == "unknown":
-            name = f".{node.func.attr}"
-    else:
-        callee = machine.value(node.func, scope)
+    method = node.func if isinstance(node.func, ast.Attribute) else None
+    callee = _attribute_value(machine, method, scope) if method is not None else machine.value(node.func, scope)
     if callee.name == "super" and callee.kind == "library":
         return _super_object(scope)
-    args: list[Value] = []
-    for one in node.args:
-        argument = machine.value(one.value if isinstance(one, ast.Starred) else one, scope)
-        if isinstance(one, ast.Starred):
-            args += (
-                argument.items.values()
-                if argument.kind in ("list", "tuple", "dict")
-                else [operators.item_value(argument, NOT_KNOWN)]
-            )
-        else:
-            args.append(argument)
-    del args[MAX_ITEMS:]
-    keywords: dict[str, Value] = {}
-    for key in node.keywords:
-        argument = machine.value(key.value, scope)
-        keywords |= {key.arg: argument} if key.arg else {str(k): v for k, v in argument.items.items()}
-    if name and isinstance(node.func, ast.Attribute):
-        on = machine.value(node.func.value, scope) if not isinstance(node.func.value, ast.Call) else UNKNOWN
-        call = CallArgs(node, args, keywords)
-        if name == ".update" and on.kind == "unknown" and keywords and not args:
-            call_resolution.assume_mapping(machine, node.func.value, on, scope).items.update(keywords)
-        call_resolution.run_handed_functions(machine, call)
-        drawn = node.func.attr in data_calls.NUMPY_ONLY_DRAWS
-        gives = lambda: data_calls.numpy_draw(machine, name[1:], call) if drawn else UNKNOWN.varying_in(on.varies)  # noqa: E731
-        return call_resolution.recorded_result(machine, name, on, call, gives)
+    call = _call_arguments(machine, node, scope)
+    if method is not None and callee.kind == "unknown":
+        return _unknown_method_value(machine, method, call, scope)
     if not machine.silent and machine.source is machine.main:
         runs = call_resolution.function_run_by(callee)
         if runs is not None:
             machine.called.setdefault(node, set()).add(runs)
-    return machine.call(callee, CallArgs(node, args, keywords))
+    return machine.call(callee, call)
+
+
+def _call_arguments(machine: RunContext, node: ast.Call, scope: Scope) -> CallArgs:
+    args: list[Value] = []
+    for one in node.args:
+        if isinstance(one, ast.Starred):
+            several = machine.value(one.value, scope)
+            known = several.kind in ("list", "tuple", "dict")
+            args += several.items.values() if known else [operators.item_value(several, NOT_KNOWN)]
+        else:
+            args.append(machine.value(one, scope))
+    del args[MAX_ITEMS:]
+    keywords: dict[str, Value] = {}
+    for key in node.keywords:
+        argument = machine.value(key.value, scope)
+        if key.arg:
+            keywords[key.arg] = argument
+        else:
+            keywords |= {str(k): v for k, v in argument.items.items()}
+    return CallArgs(node, args, keywords)
+
+
+def _unknown_method_value(machine: RunContext, method: ast.Attribute, call: CallArgs, scope: Scope) -> Value:
+    """The result of a method that is not known, because its object is not."""
+    name = method.attr
+    on = machine.value(method.value, scope) if not isinstance(method.value, ast.Call) else UNKNOWN
+    if name == "update" and on.kind == "unknown" and call.keywords and not call.args:
+        call_resolution.assume_mapping(machine, method.value, on, scope).items.update(call.keywords)
+    call_resolution.run_handed_functions(machine, call)
+    drawn = name in data_calls.NUMPY_ONLY_DRAWS
+    gives = lambda: data_calls.numpy_draw(machine, name, call) if drawn else UNKNOWN.varying_in(on.varies)  # noqa: E731
+    return call_resolution.recorded_result(machine, f".{name}", on, call, gives)
 
 
 def _super_object(scope: Scope) -> Value:
@@ -196,7 +216,7 @@ def _dict_literal(machine: RunContext, node: ast.Dict, scope: Scope) -> Value:
 
 def _comparison_value(machine: RunContext, node: ast.Compare, scope: Scope) -> Value:
     sides = [machine.value(n, scope) for n in (node.left, *node.comparators)]
-    varies = frozenset(v for s in sides for v in s.varies)
+    varies = NO_LOOPS.union(*[one.varies for one in sides])
     op = node.ops[0]
     if isinstance(op, (ast.Is, ast.IsNot)) and len(sides) == 2 and sides[1].kind == "none":
         left = sides[0]

@@ -117,7 +117,10 @@ class Interpreter(RunContext):
             found = as_float32(found)
         if not self.silent and self.source is self.main:
             before = self.values.get(node)
-            self.values[node] = found if before is None else join_two(before, found)
+            if before is None:
+                self.values[node] = found
+            elif not before.is_alike(found):
+                self.values[node] = join_two(before, found)
         return found
 
     def store(self, target: ast.expr, value: Value, scope: Scope) -> None:
@@ -237,15 +240,14 @@ class Interpreter(RunContext):
         self.ran.add(node)
         if self.producer:
             self.producing.add(node)
-        before = len(self.path)
+        before = self.path, self.files
         if isinstance(at, ast.Call):
-            self.path.append(at)
-            self.files.append(caller)
+            self.path, self.files = (*self.path, at), (*self.files, caller)
         try:
             return body()
         finally:
             self.running.pop()
-            del self.path[before:], self.files[before:]
+            self.path, self.files = before
 
     def _bind(self, node: Any, scope: Scope, handed: CallArgs) -> None:
         parameters: ast.arguments = node.args

@@ -6,8 +6,8 @@ A file is interpreted when one of its names is first looked up, so unreached fil
 from __future__ import annotations
 
 import ast
-import os
 from contextlib import suppress
+from pathlib import Path
 
 from slowtrain.script.interpreter.domain.abstract_values import CallArgs, Value, constant_value
 from slowtrain.script.interpreter.domain.run_context import BudgetSpent, RunContext, Scope
@@ -43,7 +43,7 @@ def run_script(machine: RunContext) -> None:
     Those run as other scripts of the project call them, or else with unknown arguments.
     """
     source, scope = machine.main, machine.register_scope(Scope(source=machine.main))
-    machine.modules[os.path.realpath(source.file)] = scope
+    machine.modules[source.real_path] = scope
     machine.block(source.tree.body, scope)
     uncalled_code.run_unused_callbacks(machine, scope)
     if uncalled_code.may_run_elsewhere(machine, scope):
@@ -57,7 +57,7 @@ def run_top_level(machine: RunContext) -> None:
     if machine.modules:
         return
     scope = machine.register_scope(Scope(source=machine.main))
-    machine.modules[os.path.realpath(machine.main.file)] = scope
+    machine.modules[machine.main.real_path] = scope
     machine.left = MAX_TOP_LEVEL_NODES
     with suppress(BudgetSpent, RecursionError):
         machine.block(machine.main.tree.body, scope)
@@ -66,7 +66,7 @@ def run_top_level(machine: RunContext) -> None:
 
 def run_unreached(machine: RunContext, function: ast.AST) -> None:
     """Runs a function that the run did not reach, with unknown arguments; records the values in it, and no events."""
-    scope = machine.modules.get(os.path.realpath(machine.main.file))
+    scope = machine.modules.get(machine.main.real_path)
     if function in machine.ran or scope is None:
         return
     machine.ran.add(function)
@@ -93,25 +93,23 @@ def imported_value(machine: RunContext, written: str) -> Value | None:
 
 def _run_importing_script(machine: RunContext, driver: Source) -> None:
     """Runs a script of the project that uses the examined file."""
-    file = os.path.realpath(driver.file)
-    if file not in machine.modules:
+    if driver.real_path not in machine.modules:
         _run_module(machine, driver, machine.register_scope(Scope(source=driver)))
 
 
 def _imported_scope(machine: RunContext, source: Source) -> Scope | None:
-    file = os.path.realpath(source.file)
-    if file in machine.modules:
-        return machine.modules[file]
+    if source.real_path in machine.modules:
+        return machine.modules[source.real_path]
     several = len(machine.modules) >= MAX_PROJECT_FILES
     if several or not any(name in source.text for name in RELEVANT_LIBRARIES):
         return None
-    named = os.path.basename(file).partition(".")[0]
+    named = Path(source.real_path).name.partition(".")[0]
     scope = machine.register_scope(Scope(names={"__name__": constant_value(named)}, source=source))
     _run_module(machine, source, scope)
     return scope
 
 
 def _run_module(machine: RunContext, source: Source, scope: Scope) -> None:
-    machine.modules[os.path.realpath(source.file)] = scope
+    machine.modules[source.real_path] = scope
     with machine.first_import(), machine.in_file_of(scope), suppress(BudgetSpent, SyntaxError):
         machine.block(source.tree.body, scope)

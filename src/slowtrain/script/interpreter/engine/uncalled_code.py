@@ -16,7 +16,7 @@ from slowtrain.script.interpreter.domain.abstract_values import UNKNOWN, CallArg
 from slowtrain.script.interpreter.domain.run_context import RunContext, Scope
 from slowtrain.script.interpreter.engine import statement_rules
 from slowtrain.script.interpreter.library import user_callbacks
-from slowtrain.script.navigation import assumed_uses, project_files
+from slowtrain.script.navigation import assumed_uses, project_files, scope_names
 from slowtrain.script.text import syntax_tree
 from slowtrain.script.text.source_file import Source, cache_recent
 
@@ -209,9 +209,9 @@ def _called_in_graphs(scope: Scope) -> set[ast.AST]:
 
 def _called_names(function: ast.AST) -> set[str]:
     """``step`` of ``step(x)`` and of ``self.step(x)``."""
-    called = [node.func for node in syntax_tree.walk(function) if isinstance(node, ast.Call)]
-    own = (one for one in called if isinstance(one, ast.Attribute) and isinstance(one.value, ast.Name))
-    methods = {one.attr for one in own if ast.unparse(one.value) == "self"}
+    called = [call.func for call in syntax_tree.nodes_inside(function, ast.Call)]
+    own = (one for one in called if isinstance(one, ast.Attribute))
+    methods = {one.attr for one in own if scope_names.is_name(one.value, "self")}
     return methods | {one.id for one in called if isinstance(one, ast.Name)}
 
 

@@ -47,9 +47,7 @@ def numpy_draw(machine: RunContext, last: str, call: CallArgs) -> Value:
     if last in SCALAR_DRAWS and "size" not in call.keywords and place is not None and len(call.args) <= place:
         return number_value("float", loops)
     size = call.get("size", place)
-    ragged = (
-        call.varies if last in ("rand", "randn") else frozenset(v for one in size.nested_values(2) for v in one.varies)
-    )
+    ragged = call.varies if last in ("rand", "randn") else size.varies_inside(2)
     named = dtype_name(call.get("dtype")) or ("int64" if last in INTEGER_DRAWS else "float64")
     named = first.dtype if last == "choice" and first.kind == "array" else named
     return Value("array", varies=loops, ragged=ragged, dtype=named, shape=shape_rules.drawn_shape(last, size, call),

@@ -288,7 +288,7 @@ def library_method(machine: RunContext, on: Value, name: str, call: CallArgs) ->
         return own if own is not None else _array_method(machine, on, name, call)
     if on.kind == "dict":
         return python_builtins.mapping_method_value(
-            on, name, call, perhaps=bool(machine.rare), ahead=bool(machine.silent)
+            on, name, call, perhaps=bool(machine.conditions), ahead=bool(machine.silent)
         )
     if on.kind == "text":
         return python_builtins.text_method_value(on, name, call)

@@ -187,6 +187,7 @@ def _settings_value(known: Any, born: tuple[int, ...]) -> Value:
 
 PARSER_NAME = "argparse.ArgumentParser.made"
 CLOCK_PREFIXES = ("time.", "uuid.")  # a new number at each call
+PYTHON_PREFIXES = (PARSER_NAME, "random.", *CLOCK_PREFIXES, "itertools.")
 
 
 def python_call(machine: RunContext, name: str, call: CallArgs) -> Value | None:
@@ -194,6 +195,8 @@ def python_call(machine: RunContext, name: str, call: CallArgs) -> Value | None:
     does = _BUILTIN_RULES.get(name)
     if does is not None:
         return does(machine, call)
+    if not name.startswith(PYTHON_PREFIXES):
+        return None
     if name.startswith(PARSER_NAME):
         parsed = name.endswith(("parse_args", "parse_known_args"))
         return _parsed_options(machine) if parsed else Value("library", name=PARSER_NAME)
