@@ -1,0 +1,77 @@
+"""How many steps two runs need to the same loss."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from slowtrain.columns.arrays import Floats
+
+END_SHARE = 0.1  # of the steps: their mean loss is the loss that a run reaches
+SMOOTHED_SHARE = 0.05  # of the steps: the loss of one batch says little, the mean of these is compared
+MIN_SMOOTHED = 5  # steps
+MIN_FALL_ERRORS = 3.0  # standard errors of the two means: a smaller fall may be noise
+MIN_FALL_SHARE = 0.01  # of the loss at the start
+
+
+@dataclass(frozen=True)
+class StepsToLoss:
+    """``own`` and ``other`` steps to ``loss``; ``other`` is None if that run never had it.
+
+    ``at_least``: the own run never had it, so that ``own`` are all its steps.
+    """
+
+    loss: float
+    own: int
+    other: int | None
+    at_least: bool
+
+    @property
+    def times(self) -> float:
+        """How many times as many steps the own run needs; 0 if the other run never had the loss."""
+        return self.own / self.other if self.other else 0.0
+
+
+def end_loss(losses: Floats) -> float:
+    """The mean loss of the last tenth of the steps; infinite if one of them is not finite."""
+    end = losses[-max(int(END_SHARE * len(losses)), 1) :]
+    return float(end.mean()) if len(end) and np.isfinite(end).all() else math.inf
+
+
+def is_falling(losses: Floats) -> bool:
+    """Whether the loss at the end is clearly below that of the start."""
+    count = _smoothed_count(len(losses))
+    start, end = losses[:count], losses[-max(int(END_SHARE * len(losses)), 2) :]
+    if len(losses) < 2 * MIN_SMOOTHED or not np.isfinite(start).all() or not np.isfinite(end).all():
+        return False
+    error = math.sqrt(start.var(ddof=1) / len(start) + end.var(ddof=1) / len(end))
+    fall = float(start.mean() - end.mean())
+    # At the start the loss falls within the mean, which makes its error larger than the noise. The test is on the safe
+    # side there.
+    return fall > max(MIN_FALL_ERRORS * error, MIN_FALL_SHARE * abs(float(start.mean())))
+
+
+def compare_steps(own: Floats, other: Floats) -> StepsToLoss:
+    """Compare a run with one at another rate, over equally many steps."""
+    at_least = not is_falling(own)
+    loss = end_loss(other) if at_least else end_loss(own)
+    steps = None if at_least else first_step_at(own, loss)
+    return StepsToLoss(loss, steps or len(own), first_step_at(other, loss), at_least)
+
+
+def first_step_at(losses: Floats, loss: float) -> int | None:
+    """The first step after which the mean of the last few steps is at most ``loss``; None if there is none."""
+    count = _smoothed_count(len(losses))
+    if len(losses) < count or not math.isfinite(loss):
+        return None
+    finite = np.where(np.isfinite(losses), losses, np.nan)
+    means = np.convolve(finite, np.ones(count) / count, mode="valid")
+    # Rounding must not hide that a run reaches its own end.
+    reached = np.flatnonzero(means <= loss + 1e-9 * abs(loss))
+    return int(reached[0]) + count if len(reached) else None
+
+
+def _smoothed_count(steps: int) -> int:
+    return max(int(SMOOTHED_SHARE * steps), MIN_SMOOTHED)
