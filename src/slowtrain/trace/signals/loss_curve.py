@@ -31,9 +31,11 @@ MIN_OTHER_SHARE = 0.05  # of the steps: a source with fewer is a trial before th
 MAX_BEND_SHARE = 0.1
 MIN_FALL_SHARE = 0.05  # of the first stretch: a smaller fall may be the noise of a training that has ended
 MAX_FALL_SHARE = 0.5  # of the first stretch: a loss that fell by more is on its way
+CLEAR_FALL_SHARE = 0.3  # of the first stretch: of a smaller fall, noise hides whether it slows down
 RISE_FACTOR = 1.5  # times the first stretch
 SPIKE_FACTOR = 3.0  # times the first loss of all, and every later one
-MIN_LEVEL_SHARE = 0.95  # of the first loss of all, which the loss does not get below
+MIN_LEVEL_SHARE = 0.9  # of the first loss of all: a loss that stays above it after a jump has learnt nothing
+LOW_LEVEL_SHARE = 0.5  # of the first loss of all: a loss that gets below it after a jump has learnt something
 SWING = 1.2  # from below the first half stretch over this to above it times this is a swing
 MIN_SWINGS = 2
 SETTLED_SHARE = 0.5  # of the fall in the first half of the run: the second half fell by less
@@ -82,6 +84,11 @@ class LossCurve:
         return off / fall if fall > 0 else float("inf")
 
     @property
+    def is_spiked(self) -> bool:
+        """Whether the loss jumped in the first stretch, above its first value and above all that came later."""
+        return self.highest > SPIKE_FACTOR * max(self.first, self.highest_later)
+
+    @property
     def shape(self) -> LossShape:
         """One shape. Losses that are not positive throughout have no level that could be compared.
 
@@ -91,9 +98,9 @@ class LossCurve:
         if not min(self.means) > 0 or not self.first > 0:
             return LossShape.UNCLEAR
         if self.in_fit:
-            calm = max(self.first, self.highest_later)
-            if self.highest > SPIKE_FACTOR * calm and min(self.means[1:]) > MIN_LEVEL_SHARE * self.first:
-                return LossShape.SPIKED
+            level = min(self.means[1:]) / self.first
+            if self.is_spiked and level > LOW_LEVEL_SHARE:
+                return LossShape.SPIKED if level > MIN_LEVEL_SHARE else LossShape.UNCLEAR
             if min(self.means[-3:]) > RISE_FACTOR * self.means[0]:
                 return LossShape.RISING
             if self.swings >= MIN_SWINGS:
@@ -101,7 +108,7 @@ class LossCurve:
         if MIN_FALL_SHARE <= self.fall_share <= MAX_FALL_SHARE and self.bend_share < MAX_BEND_SHARE:
             return LossShape.STRAIGHT
         first, second = self._halves()
-        is_slowing = self.fall_share > MIN_FALL_SHARE and first > 0 and second < SETTLED_SHARE * first and self.in_fit
+        is_slowing = self.fall_share > CLEAR_FALL_SHARE and first > 0 and second < SETTLED_SHARE * first and self.in_fit
         return LossShape.SLOWING if is_slowing else LossShape.UNCLEAR
 
     def _halves(self) -> tuple[float, float]:
