@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import importlib
+import sys
 from dataclasses import replace
+from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -18,14 +22,24 @@ from slowtrain.trace.signals import loss_curve
 from slowtrain.trace.signals.loss_curve import LossShape, build_loss_curve, step_losses
 
 from ..drawn_trace import parse_drawing  # noqa: TID252  tests are no package
-from . import simulated_losses
-from .simulated_losses import SimulatedRun
 
+CLINIC = Path(__file__).parents[2] / "clinic"
 CAUSE = cause_by_id("numerics/slow-convergence")
 RUNS, MAX_FALSE_SHARE = 200, 0.01
 
 
-def trace_of(run: SimulatedRun, **facts: Any) -> Trace:
+@pytest.fixture(scope="module")
+def simulation() -> ModuleType:
+    if not CLINIC.is_dir():
+        pytest.skip("the clinic is not here")
+    sys.path.insert(0, str(CLINIC))
+    try:
+        return importlib.import_module("simulated_losses")
+    finally:
+        sys.path.remove(str(CLINIC))
+
+
+def trace_of(run: Any, **facts: Any) -> Trace:
     """A recording with these losses, for which no other rate was measured."""
     source = "Sequential 1" if run.in_fit else "train_step"
     series = {"source": source, "name": "loss", "last_step": int(run.points[-1, 0]), "points": run.points.tolist()}
@@ -38,9 +52,9 @@ def trace_of(run: SimulatedRun, **facts: Any) -> Trace:
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_healthy_noise_is_no_finding(seed: int) -> None:
+def test_healthy_noise_is_no_finding(seed: int, simulation: ModuleType) -> None:
     """One in a hundred of 200 runs of 13 kinds is allowed; of 12,000 it was one."""
-    runs = list(simulated_losses.healthy_runs(seed, RUNS))
+    runs = list(simulation.healthy_runs(seed, RUNS))
     found = [run.kind for run in runs if diagnose_trace(trace_of(run), [CAUSE]).diagnoses]
     assert len(found) <= MAX_FALSE_SHARE * RUNS, found
 
@@ -54,10 +68,10 @@ def test_healthy_noise_is_no_finding(seed: int) -> None:
         ("growing", True, 0.95),
     ],
 )
-def test_a_rate_that_is_far_off_is_seen(kind: str, in_fit: bool, least: float) -> None:
+def test_a_rate_that_is_far_off_is_seen(kind: str, in_fit: bool, least: float, simulation: ModuleType) -> None:
     """In runs with enough losses. The noise of batches, of up to half the loss, hides many a straight line."""
     rng = np.random.default_rng(7)
-    runs = [simulated_losses.simulated_run(getattr(simulated_losses, kind), rng, in_fit=in_fit) for _ in range(RUNS)]
+    runs = [simulation.simulated_run(getattr(simulation, kind), rng, in_fit=in_fit) for _ in range(RUNS)]
     judged = [run for run in runs if build_loss_curve("loss", run.points, in_fit=in_fit) is not None]
     found = [run for run in judged if CAUSE.find(trace_of(run)) is not None]
     assert len(judged) > RUNS / 2
@@ -65,17 +79,17 @@ def test_a_rate_that_is_far_off_is_seen(kind: str, in_fit: bool, least: float) -
 
 
 @pytest.mark.parametrize("kind", ["far_too_large", "growing"])
-def test_only_keras_own_loop_is_known_to_train_on_a_loss_that_should_fall(kind: str) -> None:
+def test_only_keras_own_loop_is_known_to_train_on_a_loss_that_should_fall(kind: str, simulation: ModuleType) -> None:
     """An agent's loss grows while it learns."""
     rng = np.random.default_rng(3)
-    run = simulated_losses.simulated_run(getattr(simulated_losses, kind), rng, in_fit=False)
+    run = simulation.simulated_run(getattr(simulation, kind), rng, in_fit=False)
     assert CAUSE.find(trace_of(run)) is None
 
 
-def test_losses_that_show_nothing_leave_it_unchecked_and_never_healthy() -> None:
+def test_losses_that_show_nothing_leave_it_unchecked_and_never_healthy(simulation: ModuleType) -> None:
     rng = np.random.default_rng(0)
-    for kind, in_fit in ((simulated_losses.already_trained, True), (simulated_losses.exponential_fall, False)):
-        found = diagnose_trace(trace_of(simulated_losses.simulated_run(kind, rng, in_fit=in_fit)), [CAUSE])
+    for kind, in_fit in ((simulation.already_trained, True), (simulation.exponential_fall, False)):
+        found = diagnose_trace(trace_of(simulation.simulated_run(kind, rng, in_fit=in_fit)), [CAUSE])
         assert (found.diagnoses, found.healthy) == ((), ())
         assert found.unchecked[0].missing == ("rates",)
 
@@ -120,8 +134,8 @@ def test_a_loss_of_nobody_knows_what_is_not_judged() -> None:
     assert build_loss_curve("loss", rows, in_fit=True) is None
 
 
-def test_several_losses_are_not_judged_unless_one_was_a_trial() -> None:
-    run = next(simulated_losses.healthy_runs(0, 1))
+def test_several_losses_are_not_judged_unless_one_was_a_trial(simulation: ModuleType) -> None:
+    run = next(simulation.healthy_runs(0, 1))
     whole = trace_of(run)
     series = whole.facts["loss_series"]["series"][0]
     for points, is_judged in ((series["points"][:1], True), (series["points"], False)):
@@ -137,9 +151,9 @@ def rates(**changes: Any) -> dict[str, Any]:
     return {"rate": {**found, **changes}}
 
 
-def test_measured_rates_decide_whatever_the_losses_show() -> None:
+def test_measured_rates_decide_whatever_the_losses_show(simulation: ModuleType) -> None:
     rng = np.random.default_rng(2)
-    run = simulated_losses.simulated_run(simulated_losses.far_too_small, rng, in_fit=True)
+    run = simulation.simulated_run(simulation.far_too_small, rng, in_fit=True)
     seen = replace(trace_of(run, **rates()), signals=frozenset({Signal.RATES}))
     one = diagnose_trace(seen, [CAUSE]).diagnoses[0]
     assert one.evidence.says == (

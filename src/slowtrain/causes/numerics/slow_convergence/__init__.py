@@ -39,6 +39,7 @@ class SlowConvergence(Cause[SlowLoss]):
     needs = frozenset({Signal.LOSS})
     scope = "run"
     matters = True  # it costs steps, not time per step
+    measuring_verb = "rate"
 
     def wants(self, trace: Trace) -> frozenset[Signal]:
         """Losses alone seldom show that a rate is good. Then it is not known without runs at other rates."""

@@ -107,6 +107,23 @@ def drifting(rng: Random, steps: int) -> Any:
     return np.interp(np.linspace(0, len(knots) - 1, steps), np.arange(len(knots)), knots)
 
 
+def far_too_small(rng: Random, steps: int) -> Any:
+    """The time constant is two to eight times the run: a tenth of a rate that needs a fifth of the run to it."""
+    floor = rng.uniform(0.0, 0.4)
+    return floor + (1 - floor) * np.exp(-np.arange(steps) / (steps * rng.uniform(2.0, 6.0)))
+
+
+def far_too_large(rng: Random, steps: int) -> Any:
+    """The first steps throw the weights away; the loss comes back to the level of a model that knows nothing."""
+    thrown = rng.uniform(20, 500) * np.exp(-np.arange(steps) / max(0.01 * steps, 2.0))
+    thrown[0] = 0.0
+    return 1.0 + thrown
+
+
+def growing(rng: Random, steps: int) -> Any:
+    return 1.0 + rng.uniform(3, 30) * np.arange(steps) / steps
+
+
 SUPERVISED: tuple[Callable[[Random, int], Any], ...] = (
     exponential_fall, power_fall, with_warm_up, with_cosine, with_steps_down, with_restarts, near_zero, plateau_first,
     already_trained,
@@ -114,6 +131,8 @@ SUPERVISED: tuple[Callable[[Random, int], Any], ...] = (
 OTHERS: tuple[Callable[[Random, int], Any], ...] = (
     adversarial, agent_value_error, agent_policy_loss, negative_reward,
 )  # fmt: skip
+
+SICK: tuple[Callable[[Random, int], Any], ...] = (far_too_small, far_too_large, growing)
 
 
 def simulated_run(kind: Callable[[Random, int], Any], rng: Random, *, in_fit: bool) -> SimulatedRun:
@@ -150,20 +169,3 @@ def healthy_runs(seed: int, count: int) -> Iterator[SimulatedRun]:
     for number in range(count):
         kind, in_fit = kinds[number % len(kinds)]
         yield simulated_run(kind, rng, in_fit=in_fit)
-
-
-def far_too_small(rng: Random, steps: int) -> Any:
-    """The time constant is two to eight times the run: a tenth of a rate that needs a fifth of the run to it."""
-    floor = rng.uniform(0.0, 0.4)
-    return floor + (1 - floor) * np.exp(-np.arange(steps) / (steps * rng.uniform(2.0, 6.0)))
-
-
-def far_too_large(rng: Random, steps: int) -> Any:
-    """The first steps throw the weights away; the loss comes back to the level of a model that knows nothing."""
-    thrown = rng.uniform(20, 500) * np.exp(-np.arange(steps) / max(0.01 * steps, 2.0))
-    thrown[0] = 0.0
-    return 1.0 + thrown
-
-
-def growing(rng: Random, steps: int) -> Any:
-    return 1.0 + rng.uniform(3, 30) * np.arange(steps) / steps
