@@ -4,7 +4,7 @@ The recorder reads the loss a few times in a second. Keras reports means since t
 mean of the steps between them. The steps of other loops report the loss of one batch.
 
 The shape is judged from the stretches alone: no model of the noise is assumed. What healthy noise does to them was
-simulated (``tests/causes/simulated_losses.py``), and real healthy runs were recorded (``docs/convergence.md``).
+simulated (``clinic/simulated_losses.py``), and real healthy runs were recorded (``docs/convergence.md``).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ MAX_FITS = 2  # a pre-training and a training; agents that learn by reinforcemen
 MIN_POINTS_IN_STRETCH = 3  # if a point is the loss of one batch
 MIN_OTHER_SHARE = 0.05  # of the steps: a source with fewer is a trial before the training
 # The largest distance of a stretch from a straight line, as a share of the fall over the run. An exponential fall with
-# a time constant of two thirds of the run reaches 0.10, one of a third of the run 0.20.
+# a time constant of two thirds of the run reaches 0.11, one of a third of the run 0.23.
 MAX_BEND_SHARE = 0.1
 MIN_FALL_SHARE = 0.05  # of the first stretch: a smaller fall may be the noise of a training that has ended
 MAX_FALL_SHARE = 0.5  # of the first stretch: a loss that fell by more is on its way

@@ -47,6 +47,10 @@ UNWRITTEN_RATE = (
 )
 
 
+class _TimeOver(Exception):
+    """The time ended within a process, so that nothing is known of its rate."""
+
+
 @dataclass(frozen=True)
 class _Run:
     """One process: the loss of each step, and its recording."""
@@ -66,11 +70,12 @@ class RateProbes:
         self.source, self.written = found
         self.steps = 0  # of each process, once it is known
         self._number = 0
-        self.longest_s = 0.0  # of a process
+        self._longest_s = 0.0  # of a process
 
-    @property
-    def has_time(self) -> bool:
-        return self.bench.left_s > TIME_MARGIN_FACTOR * self.longest_s
+    def require_time(self, processes: int) -> None:
+        """Raises ``_TimeOver`` if the time left is not enough for so many processes."""
+        if self.bench.left_s < processes * TIME_MARGIN_FACTOR * self._longest_s:
+            raise _TimeOver
 
     def at(self, factor: float, other_seeds: int | None = None) -> _Run:
         """One process. The first one, at the script's own rate, raises ``InputError`` if it shows no losses.
@@ -89,8 +94,10 @@ class RateProbes:
             self.bench.folder / f"probe-{self._number:03d}", limit_s=max(self.bench.left_s, 1.0),
             seed=self.bench.seed + (other_seeds or 0), tick=self.bench.tick,
         )  # fmt: skip
-        self.longest_s = max(self.longest_s, time.monotonic() - begun)
+        self._longest_s = max(self._longest_s, time.monotonic() - begun)
         losses = probe_losses(probe)
+        if len(losses) < (self.steps or MIN_STEPS) and self.bench.left_s <= 0:
+            raise _TimeOver
         if not self.steps and probe.failed:
             raise InputError(f"the unchanged script does not run ({probe.failed}); nothing to compare with")
         if not self.steps and len(losses) < MIN_STEPS:
@@ -110,13 +117,17 @@ def measure_rates(bench: Bench) -> RateSweep:
     """Measures the sweep. Raises ``InputError`` for a script whose rate or loss is not known."""
     probes = RateProbes(bench)
     uncontained_effects(bench)
-    own = probes.at(1.0)
+    try:
+        own = probes.at(1.0)
+    except _TimeOver:
+        raise InputError(f"{bench.script.target}: {OVER_NOTE}") from None
     runs, notes = {1.0: own}, list[str]()
-    while (factor := _next_factor(runs)) is not None:
-        if not probes.has_time:
-            notes.append(OVER_NOTE)
-            break
-        runs[factor] = probes.at(factor)
+    try:
+        while (factor := _next_factor(runs)) is not None:
+            probes.require_time(1)
+            runs[factor] = probes.at(factor)
+    except _TimeOver:
+        notes.append(OVER_NOTE)
     if len(runs) > 1 and all(np.array_equal(run.losses, own.losses) for run in runs.values()):
         raise InputError(
             f"{bench.script.target}: the losses are the same whatever number stands at {probes.written.place.short}, "
@@ -139,7 +150,7 @@ def measure_rates(bench: Bench) -> RateSweep:
         seeded=trial.seeded,
         measured_on=side_files.computing_device(facts),
         source_sha256=side_files.source_sha256(facts),
-        notes=tuple(notes),
+        notes=tuple(dict.fromkeys(notes)),
     )
 
 
@@ -174,22 +185,25 @@ class _PairTrial:
     def run_pairs(self, unpaired: _Run) -> list[str]:
         """Runs pairs until the ratio is known, and returns notes. ``unpaired``: a run with the script's own seeds."""
         notes = list[str]()
-        while len(self._pairs) < MAX_PAIRS and not (self._pairs and is_decided(speedup_ratio(self._pairs))):
-            if self.probes.bench.left_s < 2 * TIME_MARGIN_FACTOR * self.probes.longest_s:
-                notes.append(OVER_NOTE)
-                break
-            number = len(self._pairs) + 1
-            own, other = self.probes.at(1.0, number), self.probes.at(self.factor, number)
-            self.seeded = not np.array_equal(own.losses, unpaired.losses)
-            found = compare_steps(own.losses, other.losses)
-            # A run that never has the loss needs more steps than it took.
-            self._pairs.append((float(found.own), float(found.other or self.probes.steps)))
-            self._at_least |= found.at_least
+        try:
+            while len(self._pairs) < MAX_PAIRS and not (self._pairs and is_decided(speedup_ratio(self._pairs))):
+                self.probes.require_time(2)
+                self._run_pair(len(self._pairs) + 1, unpaired)
+        except _TimeOver:
+            notes.append(OVER_NOTE)
         if not self.seeded and self._pairs:
             notes.append(SAME_SEEDS_NOTE)
         if self.gain(1.0) is None:
             notes.append(f"the best of these rates was not confirmed in {format_count(len(self._pairs), 'pair')}")
         return notes
+
+    def _run_pair(self, seeds: int, unpaired: _Run) -> None:
+        own, other = self.probes.at(1.0, seeds), self.probes.at(self.factor, seeds)
+        self.seeded = not np.array_equal(own.losses, unpaired.losses)
+        found = compare_steps(own.losses, other.losses)
+        # A run that never has the loss needs more steps than it took.
+        self._pairs.append((float(found.own), float(found.other or self.probes.steps)))
+        self._at_least |= found.at_least
 
     def gain(self, rate: float) -> RateGain | None:
         """The gain, if it is proven that fewer steps are needed."""
