@@ -11,8 +11,8 @@ from slowtrain.columns.arrays import Floats
 
 END_SHARE = 0.1  # of the steps: their mean loss is the loss that a run reaches
 SMOOTHED_SHARE = 0.05  # of the steps: the loss of one batch says little, the mean of these is compared
-MIN_SMOOTHED = 5  # steps
-MIN_FALL_ERRORS = 3.0  # standard errors of the two means: a smaller fall may be noise
+MIN_SMOOTHED = 8  # steps; with fewer, two samples without an overlap are hardly three standard errors apart
+MIN_RANK_ERRORS = 3.0  # standard errors of the rank sum: a smaller fall may be noise
 MIN_FALL_SHARE = 0.01  # of the loss at the start
 
 
@@ -41,24 +41,32 @@ def end_loss(losses: Floats) -> float:
 
 
 def is_falling(losses: Floats) -> bool:
-    """Whether the loss at the end is clearly below that of the start."""
-    count = _smoothed_count(len(losses))
-    start, end = losses[:count], losses[-max(int(END_SHARE * len(losses)), 2) :]
+    """Whether the loss at the end is clearly below that of the start, by ranks (Mann and Whitney).
+
+    Means do not show it: the first few losses of a fast fall are far apart.
+    """
+    start, end = losses[: _smoothed_count(len(losses))], losses[-max(int(END_SHARE * len(losses)), MIN_SMOOTHED) :]
     if len(losses) < 2 * MIN_SMOOTHED or not np.isfinite(start).all() or not np.isfinite(end).all():
         return False
-    error = math.sqrt(start.var(ddof=1) / len(start) + end.var(ddof=1) / len(end))
+    pairs = len(start) * len(end)
+    error = math.sqrt(pairs * (len(start) + len(end) + 1) / 12)
+    above = float((start[:, None] > end).sum() + 0.5 * (start[:, None] == end).sum())
     fall = float(start.mean() - end.mean())
-    # At the start the loss falls within the mean, which makes its error larger than the noise. The test is on the safe
-    # side there.
-    return fall > max(MIN_FALL_ERRORS * error, MIN_FALL_SHARE * abs(float(start.mean())))
+    return above - pairs / 2 > MIN_RANK_ERRORS * error and fall > MIN_FALL_SHARE * abs(float(start.mean()))
 
 
 def compare_steps(own: Floats, other: Floats) -> StepsToLoss:
-    """Compare a run with one at another rate, over equally many steps."""
-    at_least = not is_falling(own)
-    loss = end_loss(other) if at_least else end_loss(own)
-    steps = None if at_least else first_step_at(own, loss)
-    return StepsToLoss(loss, steps or len(own), first_step_at(other, loss), at_least)
+    """Compare a run with one at another rate, over equally many steps.
+
+    If the loss of the own run does not fall, the loss that the other one reaches counts, if that one's falls. The noise
+    of a loss that does not fall reaches its own mean at any step.
+    """
+    is_own_falling = is_falling(own)
+    loss = end_loss(own) if is_own_falling else end_loss(other)
+    if not is_own_falling and not is_falling(other):
+        return StepsToLoss(loss, len(own), None, at_least=True)
+    steps = first_step_at(own, loss)
+    return StepsToLoss(loss, steps or len(own), first_step_at(other, loss), at_least=steps is None)
 
 
 def first_step_at(losses: Floats, loss: float) -> int | None:
