@@ -21,7 +21,7 @@ from slowtrain.trace import Trace
 
 LOSS_FACT = "loss_series"
 MIN_STEPS = 100  # of a run: fewer show a start, not a course
-MIN_POINTS = 20  # at which the loss was read
+MIN_POINTS = 10  # at which the loss was read
 STRETCHES = 10  # of equal numbers of steps
 MAX_FITS = 2  # a pre-training and a training; agents that learn by reinforcement call fit again and again
 MIN_POINTS_IN_STRETCH = 3  # if a point is the loss of one batch
@@ -30,7 +30,7 @@ MIN_OTHER_SHARE = 0.05  # of the steps: a source with fewer is a trial before th
 # a time constant of two thirds of the run reaches 0.11, one of a third of the run 0.23.
 MAX_BEND_SHARE = 0.1
 MIN_FALL_SHARE = 0.05  # of the first stretch: a smaller fall may be the noise of a training that has ended
-MAX_FALL_SHARE = 0.5  # of the first stretch: a loss that fell by more is on its way
+MAX_FALL_SHARE = 0.75  # of the first stretch: a loss that fell by more is nearly there
 CLEAR_FALL_SHARE = 0.3  # of the first stretch: of a smaller fall, noise hides whether it slows down
 RISE_FACTOR = 1.5  # times the first stretch
 SPIKE_FACTOR = 3.0  # times the first loss of all, and every later one
