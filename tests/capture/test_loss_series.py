@@ -14,6 +14,7 @@ import pytest
 from slowtrain.capture.core import patching
 from slowtrain.capture.core.recorder import Recorder
 from slowtrain.capture.core.thread_state import Progress
+from slowtrain.capture.keras.reported_losses import loss_keeper
 from slowtrain.capture.process.loss_series import MAX_POINTS, MAX_SOURCES, LossSeries
 from slowtrain.capture.sandbox import seed_shift
 from slowtrain.trace.loading import recording_trace
@@ -88,6 +89,25 @@ def test_a_step_says_over_how_many_steps_its_loss_is_a_mean() -> None:
     assert progress.last_place == (4, "Model 1", 1)
     progress.keep({"loss": Scalar()}, 5, source="Model 1", averaged=None)
     assert progress.last_place == (4, "Model 1", 0)
+
+
+@pytest.mark.parametrize(
+    ("module", "in_loop", "span"),
+    [("keras.src.backend.tensorflow.trainer", True, 2), ("keras.src.trainer", False, 0), ("train", True, 0)],
+)
+def test_keras_own_step_reports_means_in_its_loops_and_of_others_nobody_knows(
+    module: str, in_loop: bool, span: int
+) -> None:
+    def train_step(self: Any, data: Any) -> Any: ...
+
+    train_step.__module__ = module
+    progress = Progress()
+    keep_loss = loss_keeper(progress, 5, type("Net", (), {"train_step": train_step})())
+    progress.step(5)
+    progress.step(5)
+    keep_loss({"loss": Scalar()}, in_loop)
+    step, source, over = progress.last_place
+    assert (step, source.partition(" ")[0], over) == (2, "Net", span)
 
 
 def test_seeds_are_shifted_and_other_values_are_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

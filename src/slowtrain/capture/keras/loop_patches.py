@@ -18,6 +18,7 @@ from slowtrain.capture.core.recorder import Recorder, now
 from slowtrain.capture.core.thread_state import FunctionSite, Progress, ThreadState
 from slowtrain.capture.inspection import call_signatures, user_code
 from slowtrain.capture.inspection.container_contents import quantised_level_count
+from slowtrain.capture.keras.reported_losses import loss_keeper
 from slowtrain.capture.nonfinite.function_replay import NonfiniteCheck
 from slowtrain.capture.tensorflow.dataset_recipe import attribute_arrays, referenced_arrays
 
@@ -161,8 +162,7 @@ class KerasPatches:
         function = self._add_check(phase, model, current.__wrapped__ if by is not None else current)
         known = FunctionSite({"train": 5, "test": 4, "predict": 4}[phase])
         known.name = self.recorder.name("step", phase)
-        reports = (f"{type(model).__name__} {id(model)}", _averages_loss(type(model)))
-        timed = self._timed_call(phase, on_jax, known, function, reports)
+        timed = self._timed_call(phase, on_jax, known, function, loss_keeper(self.progress, known.kind, model))
         if not on_jax:
             timed = fast_path_maker("step", self.recorder, self.state.main, progress=self.progress, names=known)(
                 function, timed
@@ -176,20 +176,13 @@ class KerasPatches:
         setattr(model, attribute, wrapped)
         return wrapped if result is current else result
 
-    def _timed_call(
-        self, phase: str, on_jax: bool, known: FunctionSite, function: Wrapper, reports: tuple[str, bool]
-    ) -> Any:
-        """``reports``: the name of the model, and whether its steps return means since the epoch began."""
+    def _timed_call(self, phase: str, on_jax: bool, known: FunctionSite, function: Wrapper, keep_loss: Wrapper) -> Any:
         recorder, state, progress, emit = self.recorder, self.state, self.progress, self.recorder.emit
         main = state.main
         # The part of a step on JAX after its batch is ready: it starts the compiled function.
         started = (
             recorder.name("function", f"{phase}_step", ("jit", phase), number=f"jit {phase}_step") if on_jax else 0
         )
-
-        def keep_loss(result: Any, in_loop: bool) -> None:
-            # Outside a loop nobody says when Keras resets its means.
-            progress.keep(result, known.kind, source=reports[0], averaged=True if in_loop and reports[1] else None)
 
         def step(*args: Any, **kwargs: Any) -> Any:
             me = main if get_ident() == main.ident else state.me
@@ -302,11 +295,6 @@ class KerasPatches:
             recorder.fact("policies", dict(policies))
 
         replace_function(layer, "__init__", make)
-
-
-def _averages_loss(model: type) -> bool:
-    """Returns whether its steps return the mean loss since the epoch began, as ``train_step`` of Keras itself does."""
-    return str(getattr(getattr(model, "train_step", None), "__module__", "")).startswith(("keras.", "tf_keras."))
 
 
 def _is_jax_trainer(model: type) -> bool:
