@@ -147,7 +147,7 @@ def test_several_losses_are_not_judged_unless_one_was_a_trial(simulation: Module
 
 def rates(**changes: Any) -> dict[str, Any]:
     gain = {"rate": 0.01, "times": 8.0, "low": 6.0, "high": 11.0, "pairs": 3, "at_least": False}
-    found = {"rate": 0.001, "steps": 400, "loss": 0.4, "points": [{}, {}], "gain": gain}
+    found = {"rate": 0.001, "steps": 400, "loss": 0.4, "complete": True, "gain": gain}
     return {"rate": {**found, **changes}}
 
 
@@ -175,7 +175,13 @@ def test_a_rate_that_never_had_the_loss_is_worth_at_least_so_much() -> None:
     assert "(95 %: over 7.5)" in says
 
 
-@pytest.mark.parametrize("broken", [{"gain": {}}, {"steps": None}, {"points": []}, {"loss": "low"}], ids=str)
+def test_a_measurement_whose_time_ended_leaves_it_unchecked(simulation: ModuleType) -> None:
+    run = simulation.simulated_run(simulation.already_trained, np.random.default_rng(4), in_fit=True)
+    found = diagnose_trace(trace_of(run, **rates(gain=None, complete=False)), [CAUSE])
+    assert (found.diagnoses, found.healthy, found.unchecked[0].missing) == ((), (), ("rates",))
+
+
+@pytest.mark.parametrize("broken", [{"gain": {}}, {"steps": None}, {"loss": "low"}], ids=str)
 def test_a_damaged_measurement_is_none(broken: dict[str, Any]) -> None:
     trace = replace(parse_drawing(CAUSE.quiet[-2]), facts=rates(**broken))
     assert CAUSE.find(trace) is None

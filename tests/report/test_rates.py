@@ -23,6 +23,7 @@ SWEEP = RateSweep(
         RatePoint(0.1, None, None),
     ),
     gain=GAIN,
+    complete=True,
     seeded=True,
     measured_on={"kind": "CPU", "name": "AMD EPYC"},
     notes=("the time ended before all processes ran; give a longer --budget",),
@@ -59,6 +60,11 @@ def test_it_says_that_another_rate_changes_training_and_what_is_missing() -> Non
 def test_without_a_gain_no_rate_is_praised() -> None:
     first = rates.rate_text(replace(SWEEP, gain=None, notes=()), width=100).splitlines()[0]
     assert first == "no other learning rate is clearly better than 0.001 in 400 steps"
+
+
+def test_what_the_time_did_not_allow_is_not_fine() -> None:
+    first = rates.rate_text(replace(SWEEP, gain=None, complete=False), width=100).splitlines()[0]
+    assert first == "it is not known whether another learning rate is better than 0.001, because the time ended"
 
 
 def test_a_lower_bound_is_named_as_one() -> None:

@@ -48,7 +48,9 @@ def descend(rate: float, seed: int, steps: int, noise: float) -> np.ndarray[Any,
 def measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., RateSweep]:
     """Measures a script with ``rate``; its processes are those of ``descend``."""
 
-    def measure(rate: float, seed: int = 0, noise: float = 0.02, steps: int = 200, **changes: Any) -> RateSweep:
+    def measure(
+        rate: float, seed: int = 0, noise: float = 0.02, steps: int = 200, seconds: float = 0.0, **changes: Any
+    ) -> RateSweep:
         script = tmp_path / "train.py"
         script.write_text(SCRIPT.format(rate=rate), encoding="utf-8")
 
@@ -57,11 +59,14 @@ def measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., R
             written = float(re.search(r"learning_rate=([\d.e+-]+)", text)[1])  # type: ignore[index]
             losses = descend(written, 1000 * seed + options["seed"], steps, noise)
             rows = tuple({"loss": float(value)} for value in losses)
+            clock[0] += seconds
             return Probe(folder, 1.0, None, 0.01, True, 0.1, losses=rows, losses_over=(1,) * steps, **changes)
 
+        clock = [0.0]
+        monkeypatch.setattr(time, "monotonic", lambda: clock[0])
         monkeypatch.setattr(probe_process, "run_probe", run_probe)
         monkeypatch.setattr(recording_trace, "load_recording", lambda _: SimpleNamespace(facts={"sources": {"a": "b"}}))
-        return rate_probes.measure_rates(Bench(Script(str(script)), tmp_path, time.monotonic() + 60))
+        return rate_probes.measure_rates(Bench(Script(str(script)), tmp_path, 60.0))
 
     return measure
 
@@ -111,6 +116,23 @@ def test_noise_alone_is_no_gain(measured: Callable[..., RateSweep]) -> None:
     """The best of several equal rates looks better than it is. Pairs of their own show that it is not."""
     found = [has_finding(measured(1e-9, seed, noise=1.0, steps=60)) for seed in range(30)]
     assert sum(found) == 0
+
+
+@pytest.mark.parametrize(("seconds", "points", "complete"), [(4.0, 5, True), (9.0, 5, False), (25.0, 2, False)])
+def test_what_the_time_did_not_allow_is_not_known(
+    seconds: float, points: int, complete: bool, measured: Callable[..., RateSweep]
+) -> None:
+    """Of processes that take so many seconds, within a minute."""
+    sweep = measured(0.1, seconds=seconds)
+    assert len(sweep.points) == points
+    assert sweep.complete is complete is (sweep.gain is not None)
+    assert bool(sweep.notes) is not complete
+    assert has_finding(sweep) is complete
+
+
+def test_a_process_that_the_time_ends_is_no_measurement(measured: Callable[..., RateSweep]) -> None:
+    with pytest.raises(InputError, match="give a longer --budget"):
+        measured(0.1, steps=40, seconds=100.0)
 
 
 def test_what_cannot_be_measured_is_one_line(measured: Callable[..., RateSweep]) -> None:

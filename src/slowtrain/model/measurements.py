@@ -237,8 +237,9 @@ class RateSweep:
     """Losses at multiples of a script's learning rate, over the same number of steps, samples and seed.
 
     ``loss``: what the steps to it are counted for: the loss that the script's own rate reaches, or the best rate, if
-    the loss at the script's own does not fall. ``gain``: of the best rate; None if no other was clearly better.
-    ``seeded``: whether other seeds gave other losses. ``measured_on``: kind and name of the device that took the steps.
+    the loss at the script's own does not fall. ``gain``: of the best rate; None if no other was clearly better, or if
+    it is not known, because the time ended (``complete`` is False then). ``seeded``: whether other seeds gave other
+    losses. ``measured_on``: kind and name of the device that took the steps.
     """
 
     script: str
@@ -248,6 +249,7 @@ class RateSweep:
     loss: float | None
     points: tuple[RatePoint, ...]
     gain: RateGain | None
+    complete: bool
     seeded: bool | None = None
     measured_on: Mapping[str, str | None] = field(default_factory=dict)
     source_sha256: str | None = None

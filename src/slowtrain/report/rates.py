@@ -25,6 +25,8 @@ def rate_text(sweep: RateSweep, *, width: int = 80, colour: bool = False, unicod
 
 def rate_headline(sweep: RateSweep) -> str:
     own = _rate_number(sweep.rate)
+    if not sweep.complete:
+        return f"it is not known whether another learning rate is better than {own}, because the time ended"
     if sweep.gain is None:
         return f"no other learning rate is clearly better than {own} in {format_count(sweep.steps, 'step')}"
     return f"learning rate {_rate_number(sweep.gain.rate)} needs fewer steps than {own}: {gain_text(sweep.gain)}"

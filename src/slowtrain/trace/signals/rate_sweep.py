@@ -37,7 +37,7 @@ def read_rates(trace: Trace) -> MeasuredRates | None:
     try:
         own, steps, gain = float(found["rate"]), int(found["steps"]), found["gain"]
         loss = float("nan") if found["loss"] is None else float(found["loss"])
-        if len(found["points"]) < 2:
+        if not found["complete"]:
             return None
         if gain is None:
             return MeasuredRates(own, own, 1.0, 1.0, 1.0, False, loss, steps)

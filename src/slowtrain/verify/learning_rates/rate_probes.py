@@ -138,6 +138,7 @@ def measure_rates(bench: Bench) -> RateSweep:
     trial = _PairTrial(probes, best)
     if best != 1.0 and first.times >= MIN_TRIED_TIMES:
         notes += trial.run_pairs(own)
+    gain = trial.gain(probes.written.value * best)
     rate, facts = probes.written.value, recording_trace.load_recording(own.probe.folder).facts
     return RateSweep(
         script=bench.script.target,
@@ -146,7 +147,8 @@ def measure_rates(bench: Bench) -> RateSweep:
         steps=probes.steps,
         loss=_finite_loss(first.loss),
         points=tuple(_rate_point(rate * factor, runs[factor], first.loss) for factor in sorted(runs)),
-        gain=trial.gain(rate * best),
+        gain=gain,
+        complete=gain is not None or OVER_NOTE not in notes,
         seeded=trial.seeded,
         measured_on=side_files.computing_device(facts),
         source_sha256=side_files.source_sha256(facts),
@@ -193,7 +195,7 @@ class _PairTrial:
             notes.append(OVER_NOTE)
         if not self.seeded and self._pairs:
             notes.append(SAME_SEEDS_NOTE)
-        if self.gain(1.0) is None:
+        if self.gain(1.0) is None and OVER_NOTE not in notes:
             notes.append(f"the best of these rates was not confirmed in {format_count(len(self._pairs), 'pair')}")
         return notes
 
