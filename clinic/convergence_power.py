@@ -36,9 +36,9 @@ from slowtrain.trace.signals.loss_curve import LossShape, build_loss_curve, read
 SIMULATED, REAL = "<!-- simulated -->", "<!-- real -->"
 TIMEOUT_S = 150
 REAL_RUNS = (
-    "barrel_aging", "canopy_cover", "cartgrid_a2c", "cloud_cover", "credit_default", "digitgan", "fern_fronds",
-    "galaxy_arms", "glyph_gan", "heatplate_a2c", "iris_loop", "kiln_energy", "kite_lifts", "lander_q", "lap_times",
-    "meteorite_spectra", "pigeon_race", "press_force", "radtran", "saffron_threads",
+    "canopy_cover", "cartgrid_a2c", "credit_default", "digitgan", "digits_cnn", "fern_fronds", "frost_ferns",
+    "iris_loop", "kiln_energy", "kite_lifts", "lap_times", "night_counter", "rain_gauges", "river_flow_mixer",
+    "saffron_threads", "stream_windows", "turnip_regatta", "valve_control", "warehouse_lifts", "wave_solver",
 )  # fmt: skip
 Kind = Callable[[np.random.Generator, int], Any]
 

@@ -36,7 +36,7 @@ RISE_FACTOR = 1.5  # times the first stretch
 SPIKE_FACTOR = 3.0  # times the first loss of all, and every later one
 MIN_LEVEL_SHARE = 0.9  # of the first loss of all: a loss that stays above it after a jump has learnt nothing
 LOW_LEVEL_SHARE = 0.5  # of the first loss of all: a loss that gets below it after a jump has learnt something
-SWING = 1.2  # from below the first half stretch over this to above it times this is a swing
+SWING = 1.5  # from below the first half stretch over this to above it times this is a swing
 MIN_SWINGS = 2
 SETTLED_SHARE = 0.5  # of the fall in the first half of the run: the second half fell by less
 
