@@ -176,8 +176,10 @@ def test_a_fall_in_a_few_steps_is_one() -> None:
     assert is_falling(losses)
 
 
-def test_a_loss_that_does_not_fall_is_compared_with_the_end_of_the_other() -> None:
+def test_a_loss_that_does_not_fall_is_compared_half_way_down_the_other() -> None:
     found = compare_steps(np.full(200, 2.3), np.linspace(2.3, 0.3, 200))
     assert found.at_least
     assert found.own == 200
-    assert found.loss == pytest.approx(np.linspace(2.3, 0.3, 200)[-20:].mean())
+    assert found.loss == pytest.approx((2.3 + np.linspace(2.3, 0.3, 200)[-20:].mean()) / 2)
+    assert found.times == pytest.approx(2.0, rel=0.15)
+    assert compare_steps(np.full(200, np.nan), np.linspace(2.3, 0.3, 200)).times == pytest.approx(2.0, rel=0.15)

@@ -236,10 +236,10 @@ class RateGain:
 class RateSweep:
     """Losses at multiples of a script's learning rate, over the same number of steps, samples and seed.
 
-    ``loss``: what the steps to it are counted for: the loss that the script's own rate reaches, or the best rate, if
-    the loss at the script's own does not fall. ``gain``: of the best rate; None if no other was clearly better, or if
-    it is not known, because the time ended (``complete`` is False then). ``seeded``: whether other seeds gave other
-    losses. ``measured_on``: kind and name of the device that took the steps.
+    ``loss``: what the steps to it are counted for: the loss that the script's own rate reaches, or, if the loss at that
+    rate does not fall, half of the way down to that of the best rate. ``gain``: of the best rate; None if no other was
+    clearly better, or if it is not known, because the time ended (``complete`` is False then). ``seeded``: whether
+    other seeds gave other losses. ``measured_on``: kind and name of the device that took the steps.
     """
 
     script: str

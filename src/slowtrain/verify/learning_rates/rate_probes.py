@@ -32,7 +32,7 @@ from slowtrain.verify.measurement.probe_process import Candidate, Probe, Rule, T
 FACTORS = (0.1, 3.0, 10.0)  # times the script's own rate
 FURTHER = 10.0  # times the last one, as long as it is the best
 MAX_FACTOR = 1000.0
-OWN_PROBE_S = 8.0  # of training at the script's own rate; all others take as many steps
+OWN_PROBE_S, OWN_STEPS = 8.0, 150  # of training at the script's own rate; all others take as many steps
 MIN_STEPS = 60  # in each process: fewer show only the start
 MAX_STEPS = 2000  # in each process
 AT_ONCE_S = 0.001  # a probe ends as soon as its steps are taken
@@ -85,7 +85,7 @@ class RateProbes:
         """
         rate = learning_rates.rate_literal(self.written.value * factor)
         self.bench.say(f"learning rate {rate}" + (f", other seeds {other_seeds}" if other_seeds else ""))
-        rule = Rule(AT_ONCE_S, self.steps) if self.steps else Rule(OWN_PROBE_S, MIN_STEPS)
+        rule = Rule(AT_ONCE_S, self.steps) if self.steps else Rule(OWN_PROBE_S, OWN_STEPS)
         treatment = Treatment(results=self.steps or MAX_STEPS, other_seeds=other_seeds)
         begun = time.monotonic()
         self._number += 1

@@ -58,13 +58,17 @@ def is_falling(losses: Floats) -> bool:
 def compare_steps(own: Floats, other: Floats) -> StepsToLoss:
     """Compare a run with one at another rate, over equally many steps.
 
-    If the loss of the own run does not fall, the loss that the other one reaches counts, if that one's falls. The noise
-    of a loss that does not fall reaches its own mean at any step.
+    If the loss of the own run does not fall, half of the way down from there to the end of the other one counts, if
+    that one's falls. The noise of a loss that does not fall reaches its own mean at any step.
     """
-    is_own_falling = is_falling(own)
-    loss = end_loss(own) if is_own_falling else end_loss(other)
-    if not is_own_falling and not is_falling(other):
-        return StepsToLoss(loss, len(own), None, at_least=True)
+    if is_falling(own):
+        loss = end_loss(own)
+    else:
+        level = end_loss(own)
+        level = level if math.isfinite(level) else float(other[: _smoothed_count(len(other))].mean())
+        loss = (level + end_loss(other)) / 2
+        if not is_falling(other):
+            return StepsToLoss(loss, len(own), None, at_least=True)
     steps = first_step_at(own, loss)
     return StepsToLoss(loss, steps or len(own), first_step_at(other, loss), at_least=steps is None)
 
