@@ -21,6 +21,6 @@ model.compile(
     metrics=["accuracy"],
 )
 t0 = time.time()
-model.fit(threads, grade, batch_size=128, epochs=8, verbose=2)
-print("WORK", 8 * len(threads))
+model.fit(threads, grade, batch_size=128, epochs=20, verbose=2)
+print("WORK", 20 * len(threads))
 print("TRAIN_SECONDS %.3f" % (time.time() - t0))
