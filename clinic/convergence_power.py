@@ -38,7 +38,7 @@ TIMEOUT_S = 150
 REAL_RUNS = (
     "canopy_cover", "cartgrid_a2c", "credit_default", "digitgan", "digits_cnn", "fern_fronds", "frost_ferns",
     "iris_loop", "kiln_energy", "kite_lifts", "lap_times", "night_counter", "rain_gauges", "river_flow_mixer",
-    "saffron_threads", "stream_windows", "turnip_regatta", "valve_control", "warehouse_lifts", "wave_solver",
+    "pigeon_race", "saffron_threads", "stream_windows", "turnip_regatta", "warehouse_lifts", "wave_solver",
 )  # fmt: skip
 Kind = Callable[[np.random.Generator, int], Any]
 
