@@ -4,7 +4,7 @@
     python clinic/convergence_power.py --real FOLDER --markdown docs/convergence.md
 
 The first draws runs (``simulated_losses.py``) and judges each as ``numerics/slow-convergence`` does, without runs at
-other rates. The second records twenty healthy scripts of the clinic into FOLDER, or reads the recordings that are
+other rates. The second records thirty healthy scripts of the clinic into FOLDER, or reads the recordings that are
 there: Keras' ``fit``, loops of one's own, generators with critics, agents that learn by reinforcement.
 """
 
@@ -36,9 +36,11 @@ from slowtrain.trace.signals.loss_curve import LossShape, build_loss_curve, read
 SIMULATED, REAL = "<!-- simulated -->", "<!-- real -->"
 TIMEOUT_S = 150
 REAL_RUNS = (
-    "canopy_cover", "cartgrid_a2c", "credit_default", "digitgan", "digits_cnn", "fern_fronds", "frost_ferns",
-    "iris_loop", "kiln_energy", "kite_lifts", "lap_times", "night_counter", "rain_gauges", "river_flow_mixer",
-    "pigeon_race", "saffron_threads", "stream_windows", "turnip_regatta", "warehouse_lifts", "wave_solver",
+    "book_factors", "bus_headways", "canopy_cover", "cartgrid_a2c", "cello_bows", "credit_default", "denoise_loop",
+    "digitgan", "digits_cnn", "drum_patterns", "fern_fronds", "frost_ferns", "iris_loop", "kiln_energy",
+    "kite_lifts", "lap_times", "meteorite_spectra", "metro_flow", "night_counter", "pigeon_race", "premium_tabular",
+    "press_force", "radtran", "rain_gauges", "river_flow_mixer", "saffron_threads", "stream_windows",
+    "turnip_regatta", "warehouse_lifts", "wave_solver",
 )  # fmt: skip
 Kind = Callable[[np.random.Generator, int], Any]
 
@@ -104,7 +106,7 @@ def recorded_run(name: str, folder: Path) -> Trace | str:
 
 def real_table(names: Iterable[str], folder: Path) -> str:
     cause = cause_by_id("numerics/slow-convergence")
-    rows, wrong, read = [], 0, 0
+    rows, wrong, read, shown = [], 0, 0, 0
     for name in names:
         trace = recorded_run(name, folder)
         if isinstance(trace, str):
@@ -112,14 +114,15 @@ def real_table(names: Iterable[str], folder: Path) -> str:
             continue
         found, curve = diagnose_trace(trace, [cause]), read_loss_curve(trace)
         answer = "finding" if found.diagnoses else "healthy" if found.healthy else "unchecked"
-        wrong, read = wrong + bool(found.diagnoses), read + 1
+        wrong, read, shown = wrong + bool(found.diagnoses), read + 1, shown + (curve is not None)
         course = f"{curve.means[0]:.3g} to {curve.means[-1]:.3g}, {curve.shape.value}" if curve is not None else "–"
         rows.append(f"| {name} | {trace.steps.source} | {course} | {answer} |")
         print(rows[-1], flush=True)
     return "\n".join(
         [
             "Made by `python clinic/convergence_power.py --real FOLDER`.", "",
-            f"{wrong} of {read} healthy scripts of the clinic had a finding.", "",
+            f"{wrong} of {read} healthy scripts of the clinic had a finding; {shown} of them showed enough of one loss to be "
+            "judged.", "",
             "| script | steps of | loss, and its course | answer |", "|---|---|---|---|", *rows, "",
         ]
     )  # fmt: skip

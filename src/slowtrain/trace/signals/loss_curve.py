@@ -24,7 +24,7 @@ MIN_STEPS = 100  # of a run: fewer show a start, not a course
 MIN_POINTS = 10  # at which the loss was read
 STRETCHES = 10  # of equal numbers of steps
 MAX_FITS = 2  # a pre-training and a training; agents that learn by reinforcement call fit again and again
-MIN_POINTS_IN_STRETCH = 3  # if a point is the loss of one batch
+MIN_POINTS_IN_STRETCH = 2  # if a point is the loss of one batch
 MIN_OTHER_SHARE = 0.05  # of the steps: a source with fewer is a trial before the training
 # The largest distance of a stretch from a straight line, as a share of the fall over the run. An exponential fall with
 # a time constant of two thirds of the run reaches 0.11, one of a third of the run 0.23.
