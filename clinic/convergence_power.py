@@ -121,8 +121,8 @@ def real_table(names: Iterable[str], folder: Path) -> str:
     return "\n".join(
         [
             "Made by `python clinic/convergence_power.py --real FOLDER`.", "",
-            f"{wrong} of {read} healthy scripts of the clinic had a finding; {shown} of them showed enough of one loss to be "
-            "judged.", "",
+            f"{wrong} of {read} healthy scripts of the clinic had a finding. {shown} showed enough of a loss to judge it.",
+            "",
             "| script | steps of | loss, and its course | answer |", "|---|---|---|---|", *rows, "",
         ]
     )  # fmt: skip
