@@ -121,7 +121,7 @@ def real_table(names: Iterable[str], folder: Path) -> str:
     return "\n".join(
         [
             "Made by `python clinic/convergence_power.py --real FOLDER`.", "",
-            f"{wrong} of {read} healthy scripts of the clinic had a finding. {shown} showed enough of a loss to judge it.",
+            f"{wrong} of {read} healthy scripts of the clinic had a finding. {shown} had enough losses to judge them.",
             "",
             "| script | steps of | loss, and its course | answer |", "|---|---|---|---|", *rows, "",
         ]
