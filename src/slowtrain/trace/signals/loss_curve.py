@@ -31,24 +31,20 @@ MIN_OTHER_SHARE = 0.05  # of the steps: a source with fewer is a trial before th
 MAX_BEND_SHARE = 0.1
 MIN_FALL_SHARE = 0.05  # of the first stretch: a smaller fall may be the noise of a training that has ended
 MAX_FALL_SHARE = 0.75  # of the first stretch: a loss that fell by more is nearly there
-CLEAR_FALL_SHARE = 0.3  # of the first stretch: of a smaller fall, noise hides whether it slows down
 RISE_FACTOR = 1.5  # times the first stretch
 SPIKE_FACTOR = 5.0  # times the first loss of all, and every later one
 MIN_LEVEL_SHARE = 0.7  # of the first loss of all: a loss that stays above it after a jump has learnt little
-LOW_LEVEL_SHARE = 0.5  # of the first loss of all: a loss that gets below it after a jump has learnt something
 SWING = 1.5  # from below the first half stretch over this to above it times this is a swing
 MIN_SWINGS = 2
-SETTLED_SHARE = 0.5  # of the fall in the first half of the run: the second half fell by less
 
 
 class LossShape(Enum):
-    """What the losses show. ``SLOWING`` is what training does that nears its end; ``UNCLEAR`` shows nothing."""
+    """What the losses show. ``UNCLEAR`` shows nothing: a loss that falls and slows down may have a poor rate, too."""
 
     STRAIGHT = "straight"
     RISING = "rising"
     SWINGING = "swinging"
     SPIKED = "spiked"
-    SLOWING = "slowing"
     UNCLEAR = "unclear"
 
 
@@ -98,24 +94,15 @@ class LossCurve:
         if not min(self.means) > 0 or not self.first > 0:
             return LossShape.UNCLEAR
         if self.in_fit:
-            level = min(self.means[1:]) / self.first
-            if self.is_spiked and level > LOW_LEVEL_SHARE:
-                return LossShape.SPIKED if level > MIN_LEVEL_SHARE else LossShape.UNCLEAR
+            if self.is_spiked and min(self.means[1:]) > MIN_LEVEL_SHARE * self.first:
+                return LossShape.SPIKED
             if min(self.means[-3:]) > RISE_FACTOR * self.means[0]:
                 return LossShape.RISING
             if self.swings >= MIN_SWINGS:
                 return LossShape.SWINGING
         if MIN_FALL_SHARE <= self.fall_share <= MAX_FALL_SHARE and self.bend_share < MAX_BEND_SHARE:
             return LossShape.STRAIGHT
-        first, second = self._halves()
-        is_slowing = self.fall_share > CLEAR_FALL_SHARE and first > 0 and second < SETTLED_SHARE * first and self.in_fit
-        return LossShape.SLOWING if is_slowing else LossShape.UNCLEAR
-
-    def _halves(self) -> tuple[float, float]:
-        """The fall in the first and in the second half of the run, between means of two stretches."""
-        at = (0, len(self.means) // 2 - 1, len(self.means) - 2)
-        start, middle, end = (float(np.mean(self.means[i : i + 2])) for i in at)
-        return start - middle, middle - end
+        return LossShape.UNCLEAR
 
 
 def read_loss_curve(trace: Trace) -> LossCurve | None:

@@ -19,7 +19,6 @@ from slowtrain.whatif import Remedy
 # usual: which one is the best changes with the seed and over the run.
 MIN_TIMES_FEWER = 2.0
 MIN_LOW_TIMES = 1.2
-SHAPES_WITH_FINDING = frozenset({LossShape.STRAIGHT, LossShape.RISING, LossShape.SWINGING, LossShape.SPIKED})
 UNPROVEN = "only runs at other learning rates can show whether the rate is the reason"
 
 
@@ -42,12 +41,10 @@ class SlowConvergence(Cause[SlowLoss]):
     measuring_verb = "rate"
 
     def wants(self, trace: Trace) -> frozenset[Signal]:
-        """Losses alone seldom show that a rate is good. Then it is not known without runs at other rates."""
+        """Losses alone may show that something is wrong, and never that a rate is good."""
         if rate_sweep.read_rates(trace) is not None:
             return frozenset({Signal.RATES})
-        curve = trace.compute_once(loss_curve.read_loss_curve)
-        is_known = curve is not None and curve.shape is not LossShape.UNCLEAR
-        return self.needs if is_known else self.needs | {Signal.RATES}
+        return self.needs if _suspect_curve(trace) is not None else self.needs | {Signal.RATES}
 
     def find(self, trace: Trace) -> SlowLoss | None:
         rates = rate_sweep.read_rates(trace)
@@ -55,8 +52,8 @@ class SlowConvergence(Cause[SlowLoss]):
             is_far = rates.times >= MIN_TIMES_FEWER and rates.low >= MIN_LOW_TIMES
             found = SlowLoss(None, rates) if is_far else None
         else:
-            curve = trace.compute_once(loss_curve.read_loss_curve)
-            found = SlowLoss(curve, None) if curve is not None and curve.shape in SHAPES_WITH_FINDING else None
+            curve = _suspect_curve(trace)
+            found = SlowLoss(curve, None) if curve is not None else None
         if found is None:
             return None
         fits = [e.place for e in trace.events_of("loop") if e.name == "fit" and e.place is not None]
@@ -76,6 +73,12 @@ class SlowConvergence(Cause[SlowLoss]):
 
     def remedies(self, trace: Trace, finding: SlowLoss) -> Sequence[Remedy]:
         return []  # a step takes as long; how many a run takes is the user's decision
+
+
+def _suspect_curve(trace: Trace) -> LossCurve | None:
+    """The run's losses, if they show that something is wrong."""
+    curve = trace.compute_once(loss_curve.read_loss_curve)
+    return None if curve is None or curve.shape is LossShape.UNCLEAR else curve
 
 
 def _measured_evidence(rates: MeasuredRates, where: tuple[Place, ...]) -> Evidence:
