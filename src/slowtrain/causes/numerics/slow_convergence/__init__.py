@@ -106,7 +106,7 @@ def _describe_curve(curve: LossCurve) -> str:
     if curve.shape is LossShape.SPIKED:
         return (
             f"{name} jumped from {format_number(curve.first)} to {format_number(curve.highest)} in the first tenth of "
-            f"{format_count(curve.steps, 'step')}, and never fell below its first value again ({last} at the end)"
+            f"{format_count(curve.steps, 'step')}, and fell little below its first value since ({last} at the end)"
         )
     if curve.shape is LossShape.RISING:
         return f"{name} rose from {first} to {last} {over}"
