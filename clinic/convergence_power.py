@@ -4,7 +4,7 @@
     python clinic/convergence_power.py --real FOLDER --markdown docs/convergence.md
 
 The first draws runs (``simulated_losses.py``) and judges each as ``numerics/slow-convergence`` does, without runs at
-other rates. The second records thirty healthy scripts of the clinic into FOLDER, or reads the recordings that are
+other rates. The second records some thirty healthy scripts of the clinic into FOLDER, or reads the recordings that are
 there: Keras' ``fit``, loops of one's own, generators with critics, agents that learn by reinforcement.
 """
 
@@ -35,7 +35,7 @@ from slowtrain.trace.signals.loss_curve import LossShape, build_loss_curve, read
 SIMULATED, REAL = "<!-- simulated -->", "<!-- real -->"
 TIMEOUT_S = 150
 REAL_RUNS = (
-    "book_factors", "bus_headways", "canopy_cover", "cartgrid_a2c", "cello_bows", "credit_default", "denoise_loop",
+    "barrel_aging", "book_factors", "bus_headways", "canopy_cover", "cello_bows", "credit_default", "denoise_loop",
     "digitgan", "digits_cnn", "drum_patterns", "fern_fronds", "frost_ferns", "iris_loop", "kiln_energy",
     "kite_lifts", "lap_times", "meteorite_spectra", "metro_flow", "night_counter", "pigeon_race", "premium_tabular",
     "press_force", "radtran", "rain_gauges", "river_flow_mixer", "saffron_threads", "stream_windows",

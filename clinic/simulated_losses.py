@@ -137,7 +137,7 @@ SICK: tuple[Callable[[Random, int], Any], ...] = (far_too_small, far_too_large, 
 
 def simulated_run(kind: Callable[[Random, int], Any], rng: Random, *, in_fit: bool) -> SimulatedRun:
     """A run of that kind with noise of batches that is multiplied, of light or heavy tails, and partly drifts."""
-    steps = int(np.exp(rng.uniform(np.log(120), np.log(20_000))))
+    steps = int(np.exp(rng.uniform(np.log(60), np.log(20_000))))
     level = kind(rng, steps) * np.exp(rng.uniform(-3, 3))
     spread = np.exp(rng.uniform(np.log(0.01), np.log(0.6)))
     noise = np.exp(spread * rng.normal(size=steps)) if rng.random() < 0.5 else rng.gamma(spread**-2, spread**2, steps)

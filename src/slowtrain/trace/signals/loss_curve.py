@@ -20,7 +20,7 @@ from slowtrain.columns.arrays import Floats
 from slowtrain.trace import Trace
 
 LOSS_FACT = "loss_series"
-MIN_STEPS = 100  # of a run: fewer show a start, not a course
+MIN_STEPS = 60  # of a run: fewer show a start, not a course
 MIN_POINTS = 10  # at which the loss was read
 STRETCHES = 10  # of equal numbers of steps
 MAX_FITS = 2  # a pre-training and a training; agents that learn by reinforcement call fit again and again

@@ -17,7 +17,7 @@ batches = (
 
 first = tf.Variable(tf.random.normal((24, 64), stddev=0.2))
 second = tf.Variable(tf.random.normal((64, 3), stddev=0.1))
-optimizer = tf.keras.optimizers.SGD(learning_rate=0.0005)
+optimizer = tf.keras.optimizers.SGD(learning_rate=0.0001)
 
 
 @tf.function
