@@ -27,7 +27,7 @@ TESTS ?= tests
 AT_ONCE ?= 2
 PYTEST ?=
 
-.PHONY: help demo cause test test-slow bench lint venv venv-oldest test-oldest clinic strangers calibration fixed-again false-alarms drift-power bench-overhead bench-trace bench-lint bench-long bench-startup memory-table gpu gpu-recordings corpus docs shape fuzz format clean
+.PHONY: help demo cause test test-slow bench lint venv venv-oldest test-oldest clinic strangers calibration fixed-again false-alarms drift-power convergence-power bench-overhead bench-trace bench-lint bench-long bench-startup memory-table gpu gpu-recordings corpus docs shape fuzz format clean
 
 help: ## show this list
 	@echo "usage: make TARGET"
@@ -86,6 +86,10 @@ false-alarms: $(VENV)/.wheel ## how often fix calls a change better that is none
 
 drift-power: $(VENV)/.wheel ## false alarms and power of the causes of drift, on simulated runs
 	$(BIN)/python clinic/drift_power.py --markdown docs/drift.md
+
+convergence-power: $(VENV)/.wheel ## false alarms and power of numerics/slow-convergence, on simulated and real runs (half an hour)
+	$(BIN)/python clinic/convergence_power.py --markdown docs/convergence.md
+	$(BIN)/python clinic/convergence_power.py --real build/convergence --markdown docs/convergence.md
 
 bench-overhead: $(VENV)/.wheel ## what recording costs, two processes in turns (about two hours)
 	$(BIN)/python clinic/hotpath.py --markdown docs/overhead.md

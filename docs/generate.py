@@ -20,7 +20,7 @@ from slowtrain import cli
 from slowtrain.cause_folder import cause_files
 from slowtrain.cli import explain
 from slowtrain.model import measurements
-from slowtrain.report import crossover, doctor, documents, lint, oom, proof, shrink, sizing
+from slowtrain.report import crossover, doctor, documents, lint, oom, proof, rates, shrink, sizing
 
 DOCS = Path(__file__).parent
 README = DOCS.parent / "README.md"
@@ -51,6 +51,7 @@ def schemas() -> dict[str, dict[str, Any]]:
         "lint": (lint.LintDocument, lint.SCHEMA),
         "memory": (measurements.MemoryAnswer, sizing.MEMORY_SCHEMA),
         "oom": (oom.OomDocument, oom.SCHEMA),
+        "rate": (measurements.RateSweep, rates.RATE_SCHEMA),
         "shrink": (shrink.ShrinkDocument, shrink.SCHEMA),
     }
     return {name: documents.json_schema(kind, schema) for name, (kind, schema) in kinds.items()}

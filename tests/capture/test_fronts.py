@@ -93,7 +93,7 @@ class World:
         datasets = DatasetPatches(recorder, self.state, LineClock(recorder))
         TensorFlowPatches(recorder, self.state, self.progress)._patch_function(SimpleNamespace(Function=Function))
         datasets._patch_iterator(SimpleNamespace(OwnedIterator=OwnedIterator))
-        callback_patches.CallbackPatches(recorder, datasets)._patch_class(Own)
+        callback_patches.CallbackPatches(recorder, datasets, self.progress)._patch_class(Own)
         self.functions = [Function(lambda *a, **k: (a, k)), Function(self._traced), Function(self._failing)]
         self.iterator = OwnedIterator()
         self.hooks = [Own(), Heir()]

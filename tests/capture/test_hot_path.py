@@ -178,7 +178,7 @@ def test_a_hook_gets_what_it_would_get(hook: Any, usual: bool, recorded: Recorde
     assert callback_patches._is_batch_hook(hook) is usual
     kind = type("Own", (), {"on_train_batch_end": hook})
     datasets = DatasetPatches(recorded.recorder, recorded.state, LineClock(recorded.recorder))
-    callback_patches.CallbackPatches(recorded.recorder, datasets)._patch_class(kind)
+    callback_patches.CallbackPatches(recorded.recorder, datasets, recorded.progress)._patch_class(kind)
     own = kind()
     assert own.on_train_batch_end(3, None) == hook(own, 3, None)
     assert own.on_train_batch_end(3, {"loss": 1.0}) == hook(own, 3, {"loss": 1.0})

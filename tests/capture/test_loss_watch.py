@@ -99,7 +99,7 @@ def test_an_eager_gradient_beside_a_training_function_is_kept_for_a_probe_alone(
     progress.keep(Scalar(1.0), 3, ("first", 0))
     progress.keep({"loss": Scalar(9.0)}, 2, ("second", 40))
     progress.keep(Scalar(5.0), 1, ("evaluate", 0))  # takes no gradient
-    assert [(kind, origin) for kind, origin, _ in progress.trajectory] == [(3, ("first", 0)), (2, ("second", 40))]
+    assert [(kind, origin) for kind, origin, *_ in progress.trajectory] == [(3, ("first", 0)), (2, ("second", 40))]
     assert [value.value for _, value in progress.last_scalars] == [1.0]
     progress.step(5)
     progress.keep({"loss": Scalar(9.0)}, 2, ("second", 40))  # nor is it a step beside those of Keras

@@ -13,11 +13,12 @@ import pytest
 
 from slowtrain import oom as logs
 from slowtrain.doctor import facts_document, machine_sheet
-from slowtrain.report import crossover, doctor, documents, oom, proof, sizing
+from slowtrain.report import crossover, doctor, documents, oom, proof, rates, sizing
 from tests.verify.test_crossing import drawn
 
 from . import checkups
 from .test_proof import proven
+from .test_rates import SWEEP
 from .test_sizing import ANSWER, CURVE
 
 jsonschema = pytest.importorskip("jsonschema")
@@ -51,6 +52,7 @@ WRITTEN: dict[str, Callable[[], str]] = {
     "crossover": lambda: crossover.crossover_json(drawn()),
     "doctor": doctor_json,
     "memory": lambda: sizing.memory_json(ANSWER),
+    "rate": lambda: rates.rate_json(SWEEP),
     "oom": lambda: oom.oom_json(logs.read_log(TESTS / "dumps/data/tf221-mlp.log.gz", "train.log")),
 }
 

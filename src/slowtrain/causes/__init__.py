@@ -128,6 +128,7 @@ class Cause(ABC, Generic[FindingT]):
     loses_training: ClassVar[bool] = False  # nothing is left of what was trained: that comes before any speed
     usual_ms_per_step: ClassVar[float | None] = None  # order of magnitude, for ``lint``; None: unknown, or large
     batch_probes: ClassVar[bool] = False  # ``fix`` times steps at other batch sizes before it makes the batch larger
+    measuring_verb: ClassVar[str] = ""  # what measures the cure, because it saves no time that ``fix`` could measure
     lines_shared_as: ClassVar[str] = ""  # a line of one may show the causes with the same word
     watch_rules: ClassVar[frozenset[str]] = frozenset()  # rules of ``watch`` that are a cheap sign of this cause
     machine_topic: ClassVar[str] = ""  # of the checks of ``slowtrain.machine`` that judge it

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from slowtrain.causes import class_of
 from slowtrain.checkup import verdicts
 from slowtrain.checkup.verdicts import (
     find_memory_failure,
@@ -106,7 +107,8 @@ def _headline_by_kind(trace: Trace, findings: Findings, kind: VerdictKind) -> st
         return _insufficient_reason(trace, kind)
     first = first_gaining(findings)
     where = (_describe_between_steps(trace, first) if first is not None else "") or _describe_step(trace, kind)
-    spoilt = next((d for d in findings.diagnoses if d.cause.startswith("numerics/")), find_memory_failure(findings))
+    wrong = (d for d in findings.diagnoses if d.cause.startswith("numerics/") and not class_of(d.cause).measuring_verb)
+    spoilt = next(wrong, find_memory_failure(findings))
     if spoilt is not None:
         return f"{spoilt.title.lower()}: {spoilt.evidence.says}"
     if first is None and trace.fact("profile"):

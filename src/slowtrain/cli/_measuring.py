@@ -1,4 +1,4 @@
-"""Shared by the verbs that measure (``fix``, ``verify``, ``memory``, ``batch``, ``crossover``).
+"""Shared by the verbs that measure (``fix``, ``verify``, ``memory``, ``batch``, ``rate``, ``crossover``).
 
 It holds their options, the time budget, the selected device, the progress, and the output of the answer.
 """

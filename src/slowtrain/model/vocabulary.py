@@ -49,6 +49,7 @@ class Signal(Text):
     BUILD = "build"  # how the framework was built
     LOAD = "load"  # link and clocks of a card under load
     BATCHES = "batches"  # steps at several batch sizes, as measured by slowtrain batch
+    RATES = "rates"  # losses at several learning rates, as measured by slowtrain rate
 
 
 class Category(Text):

@@ -101,6 +101,7 @@ SIGNALS: Mapping[str, str] = {
     Signal.BUILD: "the framework's build",
     Signal.LOAD: "the GPU under load",
     Signal.BATCHES: "steps at other batch sizes (slowtrain batch)",
+    Signal.RATES: "losses at other learning rates (slowtrain rate)",
 }
 
 #: Why a device waits, by the reasons of an idle moment.

@@ -22,7 +22,10 @@ ENDED_FLAG = 1 << 20  # added to Flags.busy; more than calls can be nested
 
 # of a step in a custom loop: the function's name, and the offset of its gradient call, 0 for a whole call
 StepOrigin = tuple[str, int]
-StepResult = tuple[int, StepOrigin | None, list[tuple[str, Any]]]  # of a step: its kind, its origin, its scalars
+# of a step: its kind, its origin, its scalars, and the number of steps over which Keras averaged them
+StepResult = tuple[int, StepOrigin | None, list[tuple[str, Any]], int]
+StepPlace = tuple[int, str, int]  # of a step: its number, what reported its loss, and the last number above
+UNKNOWN_SPAN = 0  # in place of that number: nobody knows whether the script's own train_step averages its loss
 
 
 class CallSite:
@@ -169,10 +172,13 @@ class Progress:
     __slots__ = (
         "boundary",
         "compiling",
+        "epoch_start",
         "given",
         "kind",
+        "last_place",
         "last_scalars",
         "loop",
+        "max_results",
         "steps",
         "stronger",
         "trajectory",
@@ -191,6 +197,9 @@ class Progress:
         self.loop: dict[str, Any] | None = None  # facts of the outermost loop in progress, recorded at its end
         self.wanted = False  # whether the next step's result is examined
         self.last_scalars: list[tuple[str, Any]] = []
+        self.last_place: StepPlace = (0, "", 1)  # of the scalars
+        self.epoch_start = 0  # steps before the current epoch of Keras
+        self.max_results = MAX_KEPT_RESULTS  # results that a probe keeps
         self.trajectory: list[StepResult] | None = None  # the first results, kept by a probe
 
     def step(self, kind: int) -> None:
@@ -212,15 +221,25 @@ class Progress:
             self._restart_count(kind, 1)
 
     def _restart_count(self, kind: int, steps: int) -> None:
-        self.kind, self.steps = kind, steps
+        self.kind, self.steps, self.epoch_start = kind, steps, 0
         if self.stronger is not None:
             self.stronger()
 
-    def keep(self, result: Any, kind: int, origin: StepOrigin | None = None) -> None:
+    def keep(
+        self,
+        result: Any,
+        kind: int,
+        origin: StepOrigin | None = None,
+        source: str = "",
+        *,
+        averaged: bool | None = False,
+    ) -> None:
         """Keeps the scalars of a step's result. Not the result, which may be large and occupy memory of the next step.
 
         ``kind`` is that of :meth:`step`. Only results of the strongest kind count, because others may be evaluations.
         A probe also keeps an eager gradient beside a training function, because a loop may have steps of both kinds.
+        ``source`` names what reports the loss, if no function does. ``averaged``: whether the scalars are means since
+        the epoch began; None if nobody knows.
         """
         is_weaker = kind < self.kind
         if is_weaker and (self.trajectory is None or not EAGER_STEP <= kind < self.kind <= TRAINING_STEP):
@@ -236,13 +255,15 @@ class Progress:
             dtype = getattr(value, "dtype", None)
             if _is_floating(dtype) and getattr(value, "shape", None) == ():
                 found.append((str(name), value))
+        span = UNKNOWN_SPAN if averaged is None else max(self.steps - self.epoch_start, 1) if averaged else 1
         if not is_weaker:
+            self.last_place = (self.steps, origin[0] if origin is not None else source, span)
             self.last_scalars = found
         if self.trajectory is None:
             return
         self.wanted = True
-        if len(self.trajectory) < MAX_KEPT_RESULTS:
-            self.trajectory.append((kind, origin, found))
+        if len(self.trajectory) < self.max_results:
+            self.trajectory.append((kind, origin, found, span))
 
 
 def loss_scalars(named: Iterable[tuple[str, Any]]) -> list[tuple[str, Any]]:

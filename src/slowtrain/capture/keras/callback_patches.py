@@ -20,6 +20,7 @@ from typing import Any
 from slowtrain.capture.core.fast_path import fast_path_maker
 from slowtrain.capture.core.patching import Wrapper, hide_from_warnings, patch_on_import, replace_function
 from slowtrain.capture.core.recorder import Recorder, now
+from slowtrain.capture.core.thread_state import Progress
 from slowtrain.capture.growth import named_containers
 from slowtrain.capture.inspection import user_code
 from slowtrain.capture.tensorflow.dataset_patches import DatasetPatches
@@ -41,9 +42,14 @@ class CallbackPatches:
     """Installs itself through import hooks. A class is patched when a list of callbacks contains an object of it."""
 
     def __init__(
-        self, recorder: Recorder, datasets: DatasetPatches, epoch_ends: Callable[[Any], None] = lambda _: None
+        self,
+        recorder: Recorder,
+        datasets: DatasetPatches,
+        progress: Progress,
+        epoch_ends: Callable[[Any], None] = lambda _: None,
     ) -> None:
         self.recorder = recorder
+        self.progress = progress
         self.epoch_ends = epoch_ends  # gets the list of callbacks
         self.datasets = datasets
         self._done: set[type] = set()
@@ -168,9 +174,10 @@ class CallbackPatches:
         return on_epoch_end
 
     def _epoch_begin(self, original: Wrapper) -> Wrapper:
-        recorder = self.recorder
+        recorder, progress = self.recorder, self.progress
 
         def on_epoch_begin(self: Any, *args: Any, **kwargs: Any) -> Any:
+            progress.epoch_start = progress.steps
             recorder.event("epoch", "begin", now(), epoch=args[0] if args else kwargs.get("epoch"))
             return original(self, *args, **kwargs)
 

@@ -18,6 +18,7 @@ from slowtrain.capture.core.recorder import Recorder, now
 from slowtrain.capture.core.thread_state import FunctionSite, Progress, ThreadState
 from slowtrain.capture.inspection import call_signatures, user_code
 from slowtrain.capture.inspection.container_contents import quantised_level_count
+from slowtrain.capture.keras.reported_losses import loss_keeper
 from slowtrain.capture.nonfinite.function_replay import NonfiniteCheck
 from slowtrain.capture.tensorflow.dataset_recipe import attribute_arrays, referenced_arrays
 
@@ -161,7 +162,7 @@ class KerasPatches:
         function = self._add_check(phase, model, current.__wrapped__ if by is not None else current)
         known = FunctionSite({"train": 5, "test": 4, "predict": 4}[phase])
         known.name = self.recorder.name("step", phase)
-        timed = self._timed_call(phase, on_jax, known, function)
+        timed = self._timed_call(phase, on_jax, known, function, loss_keeper(self.progress, known.kind, model))
         if not on_jax:
             timed = fast_path_maker("step", self.recorder, self.state.main, progress=self.progress, names=known)(
                 function, timed
@@ -175,7 +176,7 @@ class KerasPatches:
         setattr(model, attribute, wrapped)
         return wrapped if result is current else result
 
-    def _timed_call(self, phase: str, on_jax: bool, known: FunctionSite, function: Wrapper) -> Any:
+    def _timed_call(self, phase: str, on_jax: bool, known: FunctionSite, function: Wrapper, keep_loss: Wrapper) -> Any:
         recorder, state, progress, emit = self.recorder, self.state, self.progress, self.recorder.emit
         main = state.main
         # The part of a step on JAX after its batch is ready: it starts the compiled function.
@@ -201,7 +202,7 @@ class KerasPatches:
             try:
                 result = function(*args, **kwargs) if kwargs else function(*args)
                 if wanted:
-                    recorder.guard("loss", progress.keep, result, known.kind)
+                    recorder.guard("loss", keep_loss, result, me.loops > 1)
                 return result
             finally:
                 end = now()

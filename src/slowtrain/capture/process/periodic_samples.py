@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from slowtrain.capture.core.recorder import Recorder, now
 from slowtrain.capture.core.thread_state import Progress, loss_scalars, scalar_value
 from slowtrain.capture.inspection import user_code
+from slowtrain.capture.process.loss_series import LossSeries
 
 if TYPE_CHECKING:
     from slowtrain.capture.nonfinite.function_replay import NonfiniteCheck
@@ -109,7 +110,7 @@ class MachineSampler:
 
 
 class LossWatch:
-    """Examines the newest step's result a few times a second, outside the step, for NaN and infinity.
+    """Reads the newest step's result a few times a second, outside the step: is it NaN or infinite, and its loss.
 
     Whether there was ever a result to examine is a fact of the recording. Nothing is known of steps that return none.
     """
@@ -121,6 +122,7 @@ class LossWatch:
         self.progress = progress
         self.checking = checking
         self.found = False
+        self.seen = LossSeries(recorder)
         self._seen = False
         self._first = self.FIRST
         progress.wanted = True  # the very first step, because no other look may come before the end
@@ -133,18 +135,21 @@ class LossWatch:
             self()
 
     def __call__(self) -> None:
+        place = self.progress.last_place  # read first, because a step may keep its result as soon as it is wanted
         scalars, self.progress.last_scalars = self.progress.last_scalars, []
         steps = self.progress.steps
         self.progress.wanted = not self.found
         if scalars and not self._seen:
             self._seen = True
             self.recorder.fact("loss_seen", True)
+        numbers: dict[str, float] = {}
         for name, value in loss_scalars(scalars) if not self.found else ():  # a step may be about to keep more
             if self.checking is not None and not hasattr(value, "_numpy_internal"):
                 return  # a step on JAX, whose results checked_jax examines
             number = scalar_value(value)
             if number is None:  # the host runs ahead of the device: the same result is examined next time
                 self.progress.last_scalars, self.progress.wanted = scalars, False
+                self.progress.last_place = place
                 return
             if not math.isfinite(number):
                 self.found, self.progress.wanted = True, False
@@ -152,3 +157,5 @@ class LossWatch:
                     self.checking.suspect()
                 self.recorder.event("nonfinite", name, now(), step=steps, value=repr(number))
                 return
+            numbers[name] = number
+        self.seen.note(place, numbers)

@@ -98,7 +98,7 @@ def install_recorder(
     by_hand.install()
     watch = ItemPatches(recorder, state, lines).watch
     KerasPatches(recorder, state, progress, watch, checking, on_jax.settle).install()
-    CallbackPatches(recorder, datasets, on_jax.epoch_ends).install()
+    CallbackPatches(recorder, datasets, progress, on_jax.epoch_ends).install()
     SavePatches(recorder).install()
 
     def settle() -> None:
@@ -129,7 +129,7 @@ def _install_watches(
     losses = LossWatch(recorder, progress, checking)
     recorder.every(0.25, losses)
     recorder.every(STACK_PERIOD_S, losses.look_early)
-    recorder.at_exit.append(losses)  # looks at what was kept since the last look
+    recorder.at_exit += [losses, losses.seen.write]  # looks at what was kept since the last look
     recorder.every(0.1, ArithmeticWatch(recorder))
     framework = FrameworkFacts(recorder, progress)
     recorder.every(0.5, framework)

@@ -19,7 +19,7 @@ import wrapt
 from slowtrain.capture.core.patching import patch_on_import
 from slowtrain.capture.core.recorder import Recorder, now
 from slowtrain.capture.core.thread_state import EAGER_STEP, TRAINING_STEP, Progress, StepResult, scalar_value
-from slowtrain.capture.sandbox import model_changes, source_overlay, tensorflow_redirection, treatments
+from slowtrain.capture.sandbox import model_changes, seed_shift, source_overlay, tensorflow_redirection, treatments
 from slowtrain.capture.sandbox.batch_size import BatchSizeChange
 from slowtrain.capture.sandbox.file_redirection import FileRedirection, replace_for_good
 from slowtrain.capture.sandbox.inference_forms import InferenceForms
@@ -66,6 +66,10 @@ def begin_probe(recorder: Recorder, progress: Progress) -> None:
         stop.notes.append(model_changes.install_model_changes(recorder, plan["model"]).note)
     if "inference" in plan:
         InferenceForms(recorder, progress, exit_at_once).install()
+    if "results" in plan:
+        progress.max_results = int(plan["results"])
+    if "other_seeds" in plan:
+        seed_shift.shift_seeds(recorder, int(plan["other_seeds"]))
     if "requests" in plan:
         AllocationRequests(recorder, progress, int(plan["requests"]), exit_at_once).install()
     _current_plan.update(plan)  # last: without it nothing is run
@@ -154,24 +158,25 @@ class ProbeEnd:
     def note(self) -> None:
         self.recorder.fact("losses", self.recorder.guard("losses", self._losses))
         self.recorder.fact("losses_from", self.recorder.guard("losses", self._origins))
+        self.recorder.fact("losses_over", [span for *_, span in self._strongest_results()])
         for note in self.notes:
             self.recorder.guard("notes", note)
 
     def _strongest_results(self) -> list[StepResult]:
         """Returns the results of the strongest kind of step, and for a custom loop also its eager gradients."""
         results = self.progress.trajectory or []
-        strongest = max((kind for kind, _, _ in results), default=0)
+        strongest = max((kind for kind, *_ in results), default=0)
         return [one for one in results if one[0] == strongest or EAGER_STEP <= one[0] < strongest <= TRAINING_STEP]
 
     def _losses(self) -> list[dict[str, float]]:
         return [
             {name: number for name, value in scalars if (number := scalar_value(value, wait=True)) is not None}
-            for _, _, scalars in self._strongest_results()
+            for _, _, scalars, _ in self._strongest_results()
         ]
 
     def _origins(self) -> list[tuple[str, int, bool]]:
         """Returns for each result its origin, and whether it counts as a step; empty for steps of Keras."""
         results = self._strongest_results()
-        strongest = max((kind for kind, _, _ in results), default=0)
-        found = [(*origin, kind == strongest) for kind, origin, _ in results if origin is not None]
+        strongest = max((kind for kind, *_ in results), default=0)
+        found = [(*origin, kind == strongest) for kind, origin, *_ in results if origin is not None]
         return found if len(found) == len(results) else []

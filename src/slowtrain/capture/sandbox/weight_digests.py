@@ -47,7 +47,7 @@ class WeightDigests:
         if taken == FIRST_READ_STEP:  # happens again if a stronger kind of step is counted from 1
             self.marks.clear()
             # Reading weights takes time from the steps that are compared. A step of Keras always returns its loss.
-            has_scalars = any(scalars for _, _, scalars in self.progress.trajectory or ())
+            has_scalars = any(scalars for _, _, scalars, _ in self.progress.trajectory or ())
             self._began = [] if has_scalars and self.progress.kind == KERAS_TRAINING_STEP else _trainable_values()
         if taken == FIRST_READ_STEP or not self._began:
             return

@@ -18,9 +18,10 @@ from slowtrain.profile import profile_files
 from slowtrain.profile.format.wire_format import ProtoFile
 from slowtrain.recording.recording_folder import LAUNCH_FILE, read_launch
 from slowtrain.trace import Trace
+from slowtrain.trace.signals import rate_sweep
 from slowtrain.trace.signals.device import batch_curve
 
-SIDECAR_FILES = {"crossover": "crossover.json", "batch": "batch.json"}
+SIDECAR_FILES = {"crossover": "crossover.json", "batch": "batch.json", "rate": "rate.json"}
 MAX_SIDECAR_BYTES = 4 << 20
 
 
@@ -129,3 +130,5 @@ def sidecar_signals(trace: Trace) -> Iterator[Signal]:
     if trace.fact("crossover", default=None):
         yield Signal.CROSSOVER
     yield from batch_curve.batch_signals(trace)
+    if rate_sweep.read_rates(trace) is not None:
+        yield Signal.RATES

@@ -6,6 +6,7 @@ import ast
 import os
 from collections.abc import Collection, Iterator, Sequence
 
+from slowtrain.causes import class_of
 from slowtrain.model import Diagnosis, Effect, Place, Signal
 from slowtrain.model.measurements import Attempt, ManualCure
 from slowtrain.number_text import format_count
@@ -47,8 +48,10 @@ def visibility_notes(before: DiagnosedProbe) -> Iterator[str]:
             f"longer to check these causes: {', '.join(unseen)}"
         )
     for one in before.checkup.diagnoses:
-        if one.saving.speedup <= 1 and any(p.edits for p in one.prescriptions):
-            yield f"{one.cause} costs no time and is not tried here; the report of a run has its edit (--html, --json)"
+        verb = class_of(one.cause).measuring_verb
+        if one.saving.speedup <= 1 and (verb or any(p.edits for p in one.prescriptions)):
+            instead = f"slowtrain {verb} measures it" if verb else "the report of a run has its edit (--html, --json)"
+            yield f"{one.cause} costs no time and is not tried here; {instead}"
     unpatched = before.trace.fact("not_redirected") or ()
     if unpatched:
         yield f"writes of {', '.join(map(str, unpatched))} could not be redirected: a probe may have changed files"

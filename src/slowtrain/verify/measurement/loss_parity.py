@@ -94,7 +94,7 @@ def weight_parity(effect: Effect | None, baselines: Sequence[Weights], candidate
 
 def loss_parity(effect: Effect | None, baselines: Sequence[Losses], candidates: Sequence[Losses]) -> Parity:
     """Whether the candidates keep the promised ``effect``. Without an effect the difference is only reported."""
-    runs = [_losses_by_step(one) for one in (*baselines, *candidates)]
+    runs = [losses_by_step(one) for one in (*baselines, *candidates)]
     # Steps that all of them report: several batches in one execution report only the last one's loss.
     common = sorted(set.intersection(*(set(one) for one in runs))) if runs else []
     series = [[one[i] for i in common] for one in runs]
@@ -138,7 +138,7 @@ def _within_phrase(difference: float) -> str:
     )
 
 
-def _losses_by_step(losses: Losses) -> dict[int, float]:
+def losses_by_step(losses: Losses) -> dict[int, float]:
     """The loss of each step that reports one: the value named loss, else the first number returned without a name."""
     found = {}
     for index, step in enumerate(losses):

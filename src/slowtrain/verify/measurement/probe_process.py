@@ -41,6 +41,7 @@ _ANSI_STYLE = re.compile(r"\x1b\[\d*m")
 MIN_LONG_STEP_FACTOR = 3.0  # times the median: a longer step contains something that the others do not
 MIN_UNEVEN_SHARE = 0.05  # of the time spent in such steps beyond the median; less may be caused by the machine
 MIN_LONG_STEPS = 6
+PLANNED = ("rebatch", "requests", "results", "other_seeds", "model", "inference")  # fields of a treatment that the probe's plan contains
 TRAINING, CALLS = "training", "calls"
 MAX_TRAINING_S = 30.0  # of training, which is enough for a pair of probes
 
@@ -75,7 +76,8 @@ class Treatment:
     ``cures`` are names of ``capture/treatments``. ``rebatch``: batches of the first number of samples get the second
     number. ``requests``: records the allocator during so many training steps, after which the probe ends. ``model``:
     changes of ``capture/sandbox/model_changes``; if it is not None, the model's layers are recorded. ``inference``:
-    measures the model in forms for inference, after which the probe ends.
+    measures the model in forms for inference, after which the probe ends. ``results``: of so many first steps the loss
+    is kept. ``other_seeds``: is added to the seeds that the script itself sets.
     """
 
     cures: tuple[str, ...] = ()
@@ -83,6 +85,8 @@ class Treatment:
     requests: int | None = None
     model: tuple[str, ...] | None = None
     inference: bool | None = None
+    results: int | None = None
+    other_seeds: int | None = None
     environment: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -118,9 +122,10 @@ class Probe:
     ``wall_s`` covers the whole process, ``first_step_s`` the time until its first step ended, which contains most of
     compiling. ``losses`` are the scalars of the first steps by name, ``origins`` their places if known. ``weights``
     replace them if a script reports none: steps taken, a digest, and the distance from the weights after the first
-    step. ``failed`` is the last line of the error. ``steps_wanted``: see :func:`required_steps`. ``fits`` are the calls
-    of Keras' ``fit`` that were reached, with absolute paths. ``work`` is what its steps do, if known: ``TRAINING``, or
-    ``CALLS`` of Keras' ``predict`` or ``evaluate``.
+    step. ``losses_over``: the number of steps over which each loss is a mean, 0 if nobody knows. ``failed`` is the last
+    line of the error. ``steps_wanted``: see :func:`required_steps`. ``fits`` are the calls of Keras' ``fit`` that were
+    reached, with absolute paths. ``work`` is what its steps do, if known: ``TRAINING``, or ``CALLS`` of Keras'
+    ``predict`` or ``evaluate``.
     """
 
     folder: Path
@@ -137,6 +142,7 @@ class Probe:
     fits: tuple[Place, ...] = ()
     work: str = ""
     origins: tuple[Origin, ...] = ()
+    losses_over: tuple[int, ...] = ()
 
 
 def run_probe(
@@ -158,7 +164,7 @@ def run_probe(
         "overlay": dict(candidate.texts), "seconds": rule.seconds, "steps": rule.steps, "seed": seed,
         "module": script.module, "temporary": before, "cures": treatment.cures,
     }  # fmt: skip
-    plan |= {n: v for n in ("rebatch", "requests", "model", "inference") if (v := getattr(treatment, n)) is not None}
+    plan |= {n: v for n in PLANNED if (v := getattr(treatment, n)) is not None}
     (folder / "plan.json").write_text(json.dumps(plan), encoding="utf-8")
     argv = [sys.executable, "-c", probe.COMMAND, script.target, *script.arguments]
     environment = {**launch.recording_environment(folder, windows=rule.windows), **treatment.environment}
@@ -217,6 +223,7 @@ def read_probe(folder: Path, wall_s: float, overdue: bool, failed: str | None, l
         tuple(dict.fromkeys(_fit_places(trace))),
         _step_work(trace),
         tuple(Origin(str(name), int(at), bool(counts)) for name, at, counts in trace.fact("losses_from") or ()),
+        tuple(int(n) for n in trace.fact("losses_over") or ()),
     )
 
 

@@ -1,0 +1,1 @@
+"""Losses at other learning rates than the script's own."""
