@@ -127,6 +127,7 @@ class Cause(ABC, Generic[FindingT]):
     exhausts_memory: ClassVar[bool] = False  # memory ran out: the run is memory-bound whatever its steps are
     loses_training: ClassVar[bool] = False  # nothing is left of what was trained: that comes before any speed
     costs_each_call: ClassVar[bool] = False  # a fixed cost of each call: no loss at a line that runs once an episode
+    cured_by_packing: ClassVar[bool] = False  # ``slowtrain pack`` looks for what to pack at the lines of its evidence
     batch_probes: ClassVar[bool] = False  # ``fix`` times steps at other batch sizes before it makes the batch larger
     lines_shared_as: ClassVar[str] = ""  # a line of one may show the causes with the same word
     watch_rules: ClassVar[frozenset[str]] = frozenset()  # rules of ``watch`` that are a cheap sign of this cause

@@ -69,12 +69,14 @@ class Treatment:
     """What the recorder changes or records in addition, and variables in the environment of this probe only.
 
     ``cures`` are names of ``capture/treatments``. ``rebatch``: batches of the first number of samples get the second
-    number. ``requests``: records the allocator during so many training steps, after which the probe ends.
+    number. ``requests``: records the allocator during so many training steps, after which the probe ends. ``packing``:
+    what is packed or sampled where the candidate's text says so, as values of JSON.
     """
 
     cures: tuple[str, ...] = ()
     rebatch: tuple[int, int] | None = None
     requests: int | None = None
+    packing: Mapping[str, Any] | None = None
     environment: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -150,7 +152,7 @@ def run_probe(
         "overlay": dict(candidate.texts), "seconds": rule.seconds, "steps": rule.steps, "seed": seed,
         "module": script.module, "temporary": before, "cures": treatment.cures,
     }  # fmt: skip
-    plan |= {n: v for n in ("rebatch", "requests") if (v := getattr(treatment, n)) is not None}
+    plan |= {n: v for n in ("rebatch", "requests", "packing") if (v := getattr(treatment, n)) is not None}
     (folder / "plan.json").write_text(json.dumps(plan), encoding="utf-8")
     argv = [sys.executable, "-c", probe.COMMAND, script.target, *script.arguments]
     environment = {**launch.recording_environment(folder, windows=rule.windows), **treatment.environment}

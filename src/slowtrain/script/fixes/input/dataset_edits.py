@@ -304,6 +304,9 @@ def _has_fixed_order(source: Source, maker: ast.Call) -> bool:
     if name == "from_generator":
         generator = node_lookup.argument_value(maker, "generator", 0)
         return generator is not None and generator_edits.is_repeatable_generator(source, generator, maker)
+    if name == "list_files":
+        shuffled = node_lookup.argument_value(maker, "shuffle", 1)
+        return isinstance(shuffled, ast.Constant) and shuffled.value is False
     return name in ORDERED_SOURCES
 
 

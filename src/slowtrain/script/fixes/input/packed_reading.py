@@ -1,0 +1,63 @@
+"""The text that reads packed elements: a function for the script, made for the form of its elements."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from slowtrain.model.packing import ElementForm, PackedPart
+
+READER_NAME = "read_packed"
+READ_BUFFER_BYTES = 8 << 20
+MAX_NAMED_FILES = 4  # more are named by a pattern
+
+
+def reading_function(
+    form: ElementForm, folder: str, files: Sequence[str], elements: int, tensorflow: str = "tf", name: str = READER_NAME
+) -> str:
+    """A function of a data set that returns the same elements in the same order, from ``files`` of ``folder``.
+
+    ``tensorflow`` is the script's name of that module. The function checks the number of ``elements``.
+    """
+    tf, rows = tensorflow, form.block > 1
+    parts = [f"        part_{n} = {_decoded(part, tf, rows=rows)}" for n, part in enumerate(form.parts)]
+    values = form.structure.format(*(f"part_{n}" for n in range(len(form.parts))))
+    keys = ", ".join(f"{part.key!r}: {tf}.io.FixedLenFeature([], {tf}.string)" for part in form.parts)
+    lines = [
+        f"def {name}(dataset=None):",
+        '    """The elements of the data set, in their order, from the files that slowtrain pack wrote."""',
+        f"    folder = {folder!r}",
+        f"    files = {_file_list(files)}",
+        f"    keys = {{{keys}}}",
+        "",
+        "    def decode(record):",
+        f"        found = {tf}.io.parse_single_example(record, keys)",
+        *parts,
+        f"        return {values}",
+        "",
+        f"    records = {tf}.data.TFRecordDataset(files, buffer_size={READ_BUFFER_BYTES})",
+        f"    packed = records.map(decode, num_parallel_calls={tf}.data.AUTOTUNE){'.unbatch()' if rows else ''}",
+        f"    return packed.apply({tf}.data.experimental.assert_cardinality({elements}))",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _file_list(files: Sequence[str]) -> str:
+    if len(files) <= MAX_NAMED_FILES:
+        return "[" + ", ".join(f'folder + "/{one}"' for one in files) + "]"
+    return f'[f"{{folder}}/elements-{{n:05d}}.tfrecord" for n in range({len(files)})]'
+
+
+def _decoded(part: PackedPart, tf: str, *, rows: bool) -> str:
+    value = f"found[{part.key!r}]"
+    if part.storage == "string":
+        return value
+    if part.storage == "tensor":
+        parsed = f"{tf}.io.parse_tensor({value}, {tf}.{part.dtype})"
+        return parsed if part.shape is None else f"{tf}.ensure_shape({parsed}, {_shape_text(part.shape)})"
+    raw = f"{tf}.io.decode_raw({value}, {tf}.{part.dtype})"
+    shape = (-1, *(part.shape or ())) if rows else part.shape or ()
+    return f"{tf}.reshape({raw}, {_shape_text(shape)})"
+
+
+def _shape_text(shape: Sequence[int | None]) -> str:
+    return repr(list(shape))
