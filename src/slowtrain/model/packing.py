@@ -78,7 +78,7 @@ class PackingSample:
 
     ``source_us``: to make an element as the source does now. ``read_us``: to read it back in the packed form, from the
     disk and not from memory. ``write_us``: to write it. ``verified``: elements that were read back and are equal, bit
-    for bit.
+    for bit. ``work_us``: what is still done for each element after reading, such as decoding.
     """
 
     elements: int
@@ -87,6 +87,12 @@ class PackingSample:
     read_us: float
     write_us: float
     verified: int
+    work_us: float = 0.0
+
+    @property
+    def ready_us(self) -> float:
+        """µs from one packed element that is ready to the next: reading and the rest of the work overlap."""
+        return max(self.read_us, self.work_us)
 
 
 @dataclass(frozen=True)
@@ -94,9 +100,10 @@ class PackingPlan:
     """What ``slowtrain pack`` will write.
 
     ``elements`` and ``bytes`` are None if the length of the data is unknown. ``seconds``: predicted time to pack.
-    ``marked_edits``: edits of the script in which ``cache()`` stands where the packed elements are read. ``saving``:
-    the predicted gain, ``proof`` the one that was measured on the sample; None for a folder. ``rejected``: other forms,
-    each with its reason.
+    ``marked_edits``: edits of the script in which ``cache()`` stands where the packed elements are read.
+    ``content_of``: if contents of files are packed, the number of the part that names the file; ``function_edits``
+    then let the script's function take the content. ``saving``: the predicted gain, ``proof`` the one that was measured
+    on the sample; None for a folder. ``rejected``: other forms, each with its reason.
     """
 
     source: PackingSource
@@ -109,6 +116,8 @@ class PackingPlan:
     shard_bytes: int
     free_bytes: int
     marked_edits: tuple[Edit, ...] = ()
+    content_of: int | None = None
+    function_edits: tuple[Edit, ...] = ()
     saving: Saving | None = None
     proof: Verdict | None = None
     rejected: tuple[str, ...] = ()

@@ -58,7 +58,8 @@ def _faster_image_plan(files: FolderFiles, encoded: PackingPlan, output: Path, w
 
     shape = folder_elements.first_image_shape(files)
     decoding_us = folder_elements.decoding_us(files)
-    ready_us = max(encoded.sample.read_us, decoding_us)  # reading and decoding overlap
+    encoded = replace(encoded, sample=replace(encoded.sample, work_us=decoding_us))
+    ready_us = encoded.sample.ready_us
     figures = f"encoded images are ready in {format_number(ready_us)} µs each"
     try:
         source = replace(encoded.source, decoded=True)

@@ -12,13 +12,15 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from slowtrain.capture.packing import TAKE_DATASET, folder_files, shard_writer
+from slowtrain.capture.packing import TAKE_CONTENTS, TAKE_RESULTS, folder_files, shard_writer
 from slowtrain.errors import InputError
+from slowtrain.model import Place
 from slowtrain.model.measurements import ChangedFile
 from slowtrain.model.packing import ElementForm, PackedFolder, PackedShard, PackingPlan
 from slowtrain.pack.plan_file import plan_id
 from slowtrain.script.fixes.input import packed_reading
 from slowtrain.script.locations.edits import packing_edits
+from slowtrain.script.locations.edits.packing_edits import PackingPlace
 from slowtrain.script.text.source_file import parse_source
 from slowtrain.verify.measurement import probe_process
 from slowtrain.verify.measurement.edited_files import EditedFiles
@@ -74,7 +76,7 @@ def require_same_source(plan: PackingPlan) -> None:
     if source.kind == "script":
         if os.path.realpath(source.folder) != os.path.realpath(os.getcwd()):
             raise InputError(f"the plan's script ran in {source.folder}; run this command there")
-        digest, what = file_digests({source.path, source.file}), f"{source.path} or {source.file}"
+        digest, what = file_digests({source.path, source.file}), " or ".join(sorted({source.path, source.file}))
     else:
         digest, what = folder_files.folder_digest(Path(source.path)), source.path
     if digest != source.digest:
@@ -98,14 +100,20 @@ def script_of(plan: PackingPlan) -> Script:
     return Script(plan.source.path, plan.source.arguments, plan.source.module)
 
 
+def place_of(plan: PackingPlan) -> PackingPlace:
+    place = Place(plan.source.file, plan.source.line)
+    return PackingPlace(place, plan.marked_edits, True, plan.content_of, plan.function_edits)
+
+
 def run_marked_script(
-    script: Script, marked_edits: Iterable[Any], job: Mapping[str, Any], rule: Rule, folder: Path, **limits: Any
+    script: Script, place: PackingPlace, job: Mapping[str, Any], rule: Rule, folder: Path, **limits: Any
 ) -> Mapping[str, Any]:
     """Runs the script with our call at the mark, and returns the result that it leaves.
 
     Raises ``InputError`` with the reason if it leaves none. ``limits``: as for ``run_probe``.
     """
-    edits = packing_edits.replace_mark(marked_edits, f"apply({TAKE_DATASET})")
+    take = TAKE_RESULTS if place.content_of is None else f"{TAKE_CONTENTS}({place.content_of})"
+    edits = packing_edits.replace_mark(place.marked_edits, f"apply({take})")
     texts = EditedFiles().with_edits(edits, os.getcwd()).texts()
     result = folder / RESULT_FILE
     output = str(job["output"])
@@ -151,7 +159,7 @@ def _pack_script(plan: PackingPlan, say: SayProgress) -> PackedFolder:
             if "bytes" in progress:
                 say(int(progress["elements"]), int(progress["bytes"]))
 
-        found = run_marked_script(script_of(plan), plan.marked_edits, job, Rule(), folder, limit_s=math.inf, tick=tick)
+        found = run_marked_script(script_of(plan), place_of(plan), job, Rule(), folder, limit_s=math.inf, tick=tick)
     return packed_from_values(found["packed"])
 
 
@@ -175,7 +183,7 @@ def reading_files(plan: PackingPlan, packed: PackedFolder) -> EditedFiles:
     if source is None:
         raise InputError(f"cannot parse {path} to edit it")
     name, imports = packing_edits.tensorflow_name(source)
-    found = packing_edits.reading_edits(source, plan.marked_edits, reading_text(plan.form, packed, name))
+    found = packing_edits.reading_edits(source, place_of(plan), reading_text(plan.form, packed, name))
     return EditedFiles().with_edits([*imports, *found], os.getcwd())
 
 

@@ -51,5 +51,6 @@ def plan_id(plan: PackingPlan) -> str:
         "elements": plan.elements,
         "shard_bytes": plan.shard_bytes,
         "edits": [dataclasses.asdict(edit) for edit in plan.marked_edits],
+        "content_of": plan.content_of,
     }
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()

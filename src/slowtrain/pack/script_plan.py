@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -13,8 +13,9 @@ from slowtrain.capture.packing import shard_writer
 from slowtrain.causes import class_of
 from slowtrain.columns.input_pipeline import Node
 from slowtrain.errors import InputError
-from slowtrain.model import Effect, Place, Saving, Verdict
+from slowtrain.model import Edit, Effect, Place, Saving, Verdict
 from slowtrain.model.packing import ElementForm, PackedFolder, PackingPlan, PackingSample, PackingSource
+from slowtrain.number_text import format_number
 from slowtrain.pack import packing_run
 from slowtrain.pricing import price_remedies
 from slowtrain.script.locations.edits import packing_edits
@@ -43,12 +44,19 @@ NO_PLACE = (
 class SampledPlace:
     """What the sample of a place showed. ``folder``: the packed sample; ``is_whole``: it is all of the data."""
 
-    values: dict[str, Any]
+    values: Mapping[str, Any]
     folder: PackedFolder
+    work_us: float = 0.0
 
     @property
     def sample(self) -> PackingSample:
-        return PackingSample(**self.values["sample"])
+        return PackingSample(**{**self.values["sample"], "work_us": self.work_us})
+
+    @property
+    def total_bytes(self) -> float | None:
+        """Of all elements; None if their number is unknown."""
+        elements = self.values["elements"]
+        return float(elements * self.sample.element_bytes) if elements is not None else None
 
     @property
     def is_whole(self) -> bool:
@@ -61,18 +69,58 @@ def plan_script(bench: Bench, output: Path, recording: Path | None = None) -> Pa
     Raises ``InputError`` if the script does not run, or has nothing that can be packed.
     """
     trace = recording_trace.load_recording(recording) if recording is not None else _record(bench)
-    findings = diagnose.diagnose_trace(trace)
-    place = packing_edits.find_packing_place(trace, _places(trace, findings))
-    if place is None:
+    places = list(_places(trace, diagnose.diagnose_trace(trace)))
+    results = packing_edits.find_packed_results(trace, places)
+    contents = packing_edits.find_packed_contents(trace, places)
+    if results is None and contents is None:
         raise InputError(NO_PLACE.format(script=bench.script.target))
-    place = replace(place, marked_edits=tuple(_with_full_name(trace, edit) for edit in place.marked_edits))
-    bench.say("sampling the elements")
-    sampled = _sample_place(bench, place)
-    plan = _plan_of(bench, output, place, sampled)
+    found = [_with_full_names(trace, one) for one in (results, contents) if one is not None]
+    place, sampled, rejected = _faster_place(bench, output, found)
+    plan = replace(_plan_of(bench, output, place, sampled), rejected=rejected)
     plan = replace(plan, saving=packing_saving(trace, place.place, plan.sample))
     bench.say("measuring the packed sample")
     verdict, note = _prove_on_sample(bench, plan, sampled, place)
     return replace(plan, proof=verdict, notes=(*plan.notes, *([note] if note else [])))
+
+
+def _faster_place(
+    bench: Bench, output: Path, places: list[PackingPlace]
+) -> tuple[PackingPlace, SampledPlace, tuple[str, ...]]:
+    """The place whose packed elements are ready sooner, its sample, and why not the other one.
+
+    Raises ``InputError`` with the reasons if none can be sampled.
+    """
+    sampled: list[tuple[PackingPlace, SampledPlace]] = []
+    reasons: list[str] = []
+    for place in places:
+        bench.say(f"sampling the {_words_of(place)}")
+        try:
+            sampled.append((place, _sample_place(bench, place, f"sample-{_words_of(place).split()[0]}")))
+        except InputError as error:
+            reasons.append(f"{_words_of(place)}: {error}")
+    if not sampled:
+        raise InputError("; ".join(reasons))
+    sampled = _with_work(sampled)
+    free = packing_run.free_bytes(output.absolute())
+    fitting = [one for one in sampled if (one[1].total_bytes or 0) < free] or sampled
+    best = min(fitting, key=lambda one: one[1].sample.ready_us)
+    for other in sampled:
+        if other is not best:
+            why = "are ready later" if other in fitting else "do not fit on the disk"
+            figures = f"{format_number(other[1].sample.ready_us)} µs and {other[1].sample.element_bytes:,.0f} bytes"
+            reasons.append(f"the {_words_of(other[0])} {why}: {figures} an element")
+    return (*best, tuple(reasons))
+
+
+def _with_work(sampled: list[tuple[PackingPlace, SampledPlace]]) -> list[tuple[PackingPlace, SampledPlace]]:
+    """With the work that is left for contents of files: what making the results takes beyond reading."""
+    made = {place.content_of is None: one.sample.source_us for place, one in sampled}
+    left_us = max(made.get(True, 0.0) - made.get(False, 0.0), 0.0)
+    return [(place, one if place.content_of is None else replace(one, work_us=left_us)) for place, one in sampled]
+
+
+def _words_of(place: PackingPlace) -> str:
+    return f"{'results' if place.content_of is None else 'files'} of line {place.place.line}"
 
 
 def _record(bench: Bench) -> Trace:
@@ -105,19 +153,22 @@ def _places(trace: Trace, findings: diagnose.Findings) -> Iterator[Place]:
         yield from [written.place] if written.place is not None else []
 
 
-def _with_full_name(trace: Trace, edit: Any) -> Any:
-    return replace(edit, file=os.path.abspath(os.path.join(trace.root, edit.file)))
+def _with_full_names(trace: Trace, place: PackingPlace) -> PackingPlace:
+    def full(edits: Iterable[Edit]) -> tuple[Edit, ...]:
+        return tuple(replace(edit, file=os.path.abspath(os.path.join(trace.root, edit.file))) for edit in edits)
+
+    return replace(place, marked_edits=full(place.marked_edits), function_edits=full(place.function_edits))
 
 
-def _sample_place(bench: Bench, place: PackingPlace) -> SampledPlace:
-    output = bench.folder / "sample"
+def _sample_place(bench: Bench, place: PackingPlace, name: str) -> SampledPlace:
+    output = bench.folder / name
     job = {"output": str(output.absolute()), "plan_id": SAMPLE_PLAN, "shard_bytes": shard_writer.SHARD_BYTES}
     values = packing_run.run_marked_script(
         bench.script,
-        place.marked_edits,
+        place,
         job,
         Rule(seconds=0.1, steps=1),
-        (bench.folder / "sampling").absolute(),
+        (bench.folder / f"{name}-run").absolute(),
         limit_s=max(SAMPLING_SHARE * bench.left_s, 60.0),
         seed=bench.seed,
         tick=bench.tick,
@@ -151,6 +202,8 @@ def _plan_of(bench: Bench, output: Path, place: PackingPlace, sampled: SampledPl
         shard_writer.SHARD_BYTES,
         packing_run.free_bytes(output),
         place.marked_edits,
+        place.content_of,
+        place.function_edits,
         notes=() if place.same_order else ("shuffle moves behind the packed elements: another order of random draws",),
     )
 
@@ -163,7 +216,7 @@ def packing_saving(trace: Trace, place: Place, sample: PackingSample) -> Saving 
         return None
     count = input_feed.calls_per_batch(pipe, node)
     upstream: list[Node] = [replace(n, ms=0.0) for n in pipe.upstream_nodes(node)]
-    read = replace(node, ms=count * sample.read_us / 1e3, parallelism=1.0)
+    read = replace(node, ms=count * sample.ready_us / 1e3, parallelism=1.0)
     supply = Supply(pipeline=pipe.with_nodes(read, *upstream), spread=(0.7, 1.1))
     return price_remedies(trace, [supply], "step")
 

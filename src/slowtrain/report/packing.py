@@ -28,8 +28,8 @@ def packed_text(packed: PackedFolder, *, width: int = 80, colour: bool = False, 
 def plan_headline(plan: PackingPlan) -> str:
     """``packing makes an element 8.1x as fast: 810 µs now, 100 µs packed``."""
     sample = plan.sample
-    gain = format_speedup(sample.source_us / max(sample.read_us, 1e-3))
-    now, packed = (f"{format_number(us)} µs" for us in (sample.source_us, sample.read_us))
+    gain = format_speedup(sample.source_us / max(sample.ready_us, 1e-3))
+    now, packed = (f"{format_number(us)} µs" for us in (sample.source_us, sample.ready_us))
     return f"an element is ready {gain} as fast: {now} now, {packed} packed"
 
 

@@ -7,5 +7,6 @@ script_dataset    takes the data set from a running script
 folder_elements   makes a data set of a folder of files
 """
 
-# Takes the data set from a running script, whose text gets this call: see ``script_dataset``.
-TAKE_DATASET = '__import__("slowtrain.capture.packing.script_dataset", fromlist=["take_dataset"]).take_dataset'
+# Take the data set from a running script, whose text gets one of these calls: see ``script_dataset``.
+TAKE_RESULTS = '__import__("slowtrain.capture.packing.script_dataset", fromlist=["take_results"]).take_results'
+TAKE_CONTENTS = '__import__("slowtrain.capture.packing.script_dataset", fromlist=["take_contents"]).take_contents'

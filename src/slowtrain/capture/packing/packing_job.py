@@ -146,7 +146,7 @@ def sample_dataset(dataset: Any, job: PackingJob) -> SampledDataset:
         packed = writer.finish()
     write_us = 1e6 * (time.perf_counter() - begun) / elements
     read = reading_dataset(form, packed)
-    verified = _count_equal_elements(rows, read, form)
+    verified = count_equal_elements(rows, read, form)
     if verified != elements:
         raise InputError(f"element {verified:,} read back differs from the one written; please report this")
     read_us = _read_from_disk_us(packed, form)
@@ -181,7 +181,7 @@ def reading_dataset(form: ElementForm, packed: PackedFolder) -> Any:
     return names[packed_reading.READER_NAME]()
 
 
-def _count_equal_elements(rows: list[tuple[tuple[Any, ...], int]], read: Any, form: ElementForm) -> int:
+def count_equal_elements(rows: list[tuple[tuple[Any, ...], int]], read: Any, form: ElementForm) -> int:
     """The number of elements before the first one that differs."""
     again = element_records.element_rows(read, form)
     equal = 0

@@ -1,8 +1,9 @@
 """Packs or samples the data set that a script builds: the script runs, with one call of ours in its text.
 
-``slowtrain pack`` puts ``.apply(TAKE_DATASET)`` behind the operation whose results are packed. The call takes the data
-set from the running script. To pack all of it, the process ends then; training does not begin. After a sample the
-script goes on, because a second data set at the same place shows itself only when it is built.
+``slowtrain pack`` puts ``.apply(take_results)`` behind the operation whose results are packed, or
+``.apply(take_contents(n))`` behind the names of files. The call takes the data set from the running script. To pack all
+of it, the process ends then; training does not begin. After a sample the script goes on, because a second data set at
+the same place shows itself only when it is built.
 """
 
 from __future__ import annotations
@@ -28,7 +29,20 @@ SEVERAL_DATASETS = (
 _sampled: list[Any] = []
 
 
-def take_dataset(dataset: Any) -> Any:
+def take_contents(position: int) -> Callable[[Any], Any]:
+    """Returns the function for ``apply`` that takes elements with the content of the file that a part names."""
+
+    def add_content(*element: Any) -> tuple[Any, ...]:
+        return (*element, tf.io.read_file(element[position]))
+
+    def take(dataset: Any) -> Any:
+        take_results(dataset.map(add_content, num_parallel_calls=tf.data.AUTOTUNE))
+        return dataset
+
+    return take
+
+
+def take_results(dataset: Any) -> Any:
     """Samples or packs the data set, and leaves the result; called by the edited script."""
     values = probe.packing_values()
     if values is None:

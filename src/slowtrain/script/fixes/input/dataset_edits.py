@@ -167,14 +167,14 @@ def add_cache(
     flow = several[0]
     before = flow.calls_before(call)
     names_before = [node_lookup.called_name(c) for c in before]
-    if not before and not _has_fixed_order(source, call):
+    if not before and not has_fixed_order(source, call):
         return [], False
     functions = [c for c in (*before, call) if node_lookup.called_name(c) in CALLING_OPERATIONS]
     drawn = any(not c.args or repeatable_functions.may_vary_by_call(source, c.args[0]) for c in functions)
     known = FINITE_OPERATIONS | {"shuffle"}
     if drawn or not set(names_before[1:]) <= known:
         return [], False
-    if before and not _has_fixed_order(source, before[0]):
+    if before and not has_fixed_order(source, before[0]):
         return [], False
     if not _is_built_once(source, call, several):
         return [], False
@@ -298,7 +298,7 @@ def batch_before_map(
 # -- what the text says
 
 
-def _has_fixed_order(source: Source, maker: ast.Call) -> bool:
+def has_fixed_order(source: Source, maker: ast.Call) -> bool:
     """Whether a data set gives the same elements in the same order in each epoch."""
     name = node_lookup.called_name(maker)
     if name == "from_generator":

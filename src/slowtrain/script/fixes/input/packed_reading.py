@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 
 from slowtrain.model.packing import ElementForm, PackedPart
@@ -21,11 +22,11 @@ def reading_function(
     tf, rows = tensorflow, form.block > 1
     parts = [f"        part_{n} = {_decoded(part, tf, rows=rows)}" for n, part in enumerate(form.parts)]
     values = form.structure.format(*(f"part_{n}" for n in range(len(form.parts))))
-    keys = ", ".join(f"{part.key!r}: {tf}.io.FixedLenFeature([], {tf}.string)" for part in form.parts)
+    keys = ", ".join(f"{_quoted(part.key)}: {tf}.io.FixedLenFeature([], {tf}.string)" for part in form.parts)
     lines = [
         f"def {name}(dataset=None):",
         '    """The elements of the data set, in their order, from the files that slowtrain pack wrote."""',
-        f"    folder = {folder!r}",
+        f"    folder = {_quoted(folder)}",
         f"    files = {_file_list(files)}",
         f"    keys = {{{keys}}}",
         "",
@@ -41,6 +42,11 @@ def reading_function(
     return "\n".join(lines) + "\n"
 
 
+def _quoted(text: str) -> str:
+    """The text as a literal with double quotes, as formatters write it."""
+    return json.dumps(text, ensure_ascii=False)
+
+
 def _file_list(files: Sequence[str]) -> str:
     if len(files) <= MAX_NAMED_FILES:
         return "[" + ", ".join(f'folder + "/{one}"' for one in files) + "]"
@@ -48,7 +54,7 @@ def _file_list(files: Sequence[str]) -> str:
 
 
 def _decoded(part: PackedPart, tf: str, *, rows: bool) -> str:
-    value = f"found[{part.key!r}]"
+    value = f"found[{_quoted(part.key)}]"
     if part.storage == "string":
         return value
     if part.storage == "tensor":
