@@ -28,10 +28,10 @@ PLAN = PackingPlan(
     64 << 20,
     1 << 30,
     (Edit("/a/data.py", (12, 8), (12, 8), ".cache()"),),
-    Saving("step", 20.0, 5.0, 2.0, 5.0),
-    Verdict("better", 3.5, 3.1, 4.0, 6, "same"),
-    ("decoded: no room",),
-    ("a note",),
+    saving=Saving("step", 20.0, 5.0, 2.0, 5.0),
+    proof=Verdict("better", 3.5, 3.1, 4.0, 6, "same"),
+    rejected=("decoded: no room",),
+    notes=("a note",),
 )
 
 

@@ -128,8 +128,11 @@ def test_a_changed_shard_is_found(tmp_path: Path) -> None:
         shard_writer.check_packed_folder(tmp_path / "packed")
 
 
-def test_two_writers_at_once(tmp_path: Path) -> None:
+def test_two_writers_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from slowtrain.capture.packing import shard_writer
     from slowtrain.capture.packing.shard_writer import ShardWriter
+
+    monkeypatch.setattr(shard_writer, "LOCK_WAIT_S", 0.0)
 
     with (
         ShardWriter(tmp_path / "packed", "plan", {}),

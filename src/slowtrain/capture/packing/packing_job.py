@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import re
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
@@ -25,6 +26,7 @@ MAX_SAMPLE_BYTES = 256 << 20
 MIN_SAMPLE_ELEMENTS = 2  # the first one also pays for starting the pipeline
 RESERVED_DISK_SHARE = 0.05  # of the disk stays free
 MAX_MESSAGE_CHARACTERS = 300
+NODE_NAMES = re.compile(r"\{\{[^{}]*\}\}|\[\[.*?\]\]|\[Op:.*?\]")  # that TensorFlow adds to what an op says
 OWN_ERROR = f"{InputError.__module__}.{InputError.__name__}: "  # in the traceback that TensorFlow gives as text
 
 
@@ -102,10 +104,11 @@ def made_rows(dataset: Any, form: ElementForm, start: int = 0) -> Iterator[tuple
 
 def failure_line(error: BaseException) -> str:
     """The line of an error that says what happened: the exception's own in a message that holds a traceback."""
-    lines = [line.strip() for line in str(getattr(error, "message", error)).splitlines() if line.strip()]
+    text = NODE_NAMES.sub("", str(getattr(error, "message", error)))
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
     raised = [line for line in lines if line.split(":")[0].endswith(("Error", "Exception"))]
     said = (raised or lines or [type(error).__name__])[0].removeprefix(OWN_ERROR)
-    return said.split(" [Op:")[0].split(" {{node")[0][:MAX_MESSAGE_CHARACTERS]
+    return said[:MAX_MESSAGE_CHARACTERS].rstrip()
 
 
 def _writable_bytes(folder: Path) -> float:

@@ -29,6 +29,7 @@ PARTIAL_SUFFIX, TEMPORARY_SUFFIX = ".part", ".tmp"
 SHARD_BYTES = 64 << 20  # a kill costs at most the work of one shard; readers need no more than a few large files
 RECORD_FRAME_BYTES = 16  # length, and two checksums, around each record
 PROGRESS_S = 1.0
+LOCK_WAIT_S, LOCK_POLL_S = 5.0, 0.1  # a script's process ends a moment after the command that started it was killed
 READ_BYTES = 1 << 20
 
 SayProgress = Callable[[int, int], None]  # elements and bytes that are written so far
@@ -231,12 +232,16 @@ def write_failure(path: Path, error: BaseException) -> InputError:
 def _locked_file(path: Path, folder: Path) -> int:
     """The descriptor of a file that this process alone has locked; the lock ends with the process."""
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        os.close(descriptor)
-        raise InputError(f"another process is writing {folder}; wait for its end") from None
-    return descriptor
+    end_s = time.monotonic() + LOCK_WAIT_S
+    while True:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return descriptor
+        except OSError:
+            if time.monotonic() > end_s:
+                os.close(descriptor)
+                raise InputError(f"another process is writing {folder}; wait for its end") from None
+        time.sleep(LOCK_POLL_S)
 
 
 def _as_values(shards: list[PackedShard]) -> list[dict[str, Any]]:
