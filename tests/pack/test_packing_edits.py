@@ -113,6 +113,18 @@ def test_elements_that_may_differ_are_not_packed(text: str) -> None:
     assert place_in(text)[1] is None
 
 
+def test_a_line_that_the_user_names() -> None:
+    text = "ds = tf.data.Dataset.from_generator(unknown, output_signature=tf.TensorSpec([], tf.int32)).batch(3)  #@\n"
+    source, place = place_in(text)
+    assert place is None
+    line = source.text[: source.text.index("#@")].count("\n") + 1
+    named = packing_edits.named_results(trace_of(source), Place("train.py", line))
+    assert named is not None
+    found = edits.edited_text(source, packing_edits.replace_mark(named.marked_edits, "take(3)"))
+    assert "tf.int32)).take(3).batch(3)" in found
+    assert packing_edits.named_results(trace_of(source), Place("train.py", 1)) is None
+
+
 def test_the_mark_is_replaced_by_other_operations() -> None:
     source, place = place_in(PACKED[2][0])
     found = edits.edited_text(source, packing_edits.replace_mark(place.marked_edits, "take(64)"))

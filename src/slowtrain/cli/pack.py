@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from slowtrain.model import Place
     from slowtrain.model.packing import PackedFolder, PackingPlan
 
 HELP = "write slow input data once as TFRecord shards: plan and measure a sample, then pack all of it"
@@ -35,6 +36,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=Path,
         metavar="FOLDER",
         help="with --plan: a recording of the script, so it is not run for one",
+    )
+    parser.add_argument(
+        "--at",
+        metavar="FILE:LINE",
+        help="with --plan: pack the results of the map or generator at this line, which you know to be the same in "
+        "every epoch; two passes are compared",
     )
     parser.add_argument("-m", dest="module", action="store_true", help="SCRIPT is a module name, as in python -m")
     _measuring.add_options(parser, html=None)
@@ -76,8 +83,20 @@ def _plan_for_target(args: argparse.Namespace) -> PackingPlan:
         work = launch.new_folder(args.out, f"pack-{target.name}")
         return folder_plan.plan_folder(target, output, work)
     _measuring.require_recording(args)
+    at = _named_place(args.at) if args.at is not None else None
     bench = _measuring.create_bench(args, args.script, "pack")
-    return script_plan.plan_script(bench, output, args.recording)
+    return script_plan.plan_script(bench, output, args.recording, at)
+
+
+def _named_place(text: str) -> Place:
+    """The place of ``FILE:LINE``. Raises ``InputError``."""
+    from slowtrain.errors import InputError
+    from slowtrain.model import Place
+
+    file, _, line = text.rpartition(":")
+    if not line.isdecimal() or not Path(file).is_file():
+        raise InputError(f"--at {text}: write a file and a line of your code, such as train.py:12")
+    return Place(file, int(line))
 
 
 def _pack_by_plan(args: argparse.Namespace) -> int:

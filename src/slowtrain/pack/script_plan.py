@@ -35,8 +35,11 @@ SAMPLING_SHARE = 0.3  # of the time left may go into the sample
 SAMPLE_PLAN = "sample"  # in place of a plan's id
 NO_PLACE = (
     "packing needs a map, from_generator, interleave or flat_map that is built once and gives the same results in each "
-    "epoch; the text shows none in the pipeline of {script} (random ops, files in random order, a data set that is "
-    "built in a loop or in another file)"
+    "epoch; the text shows none in the pipeline of {script}; if you know that one is, name it with --at FILE:LINE"
+)
+NO_NAMED_PLACE = (
+    "--at {at}: name a line of {script} with one call of map, from_generator, interleave or flat_map, outside loops "
+    "and in no function that a loop calls"
 )
 
 
@@ -63,24 +66,35 @@ class SampledPlace:
         return bool(self.values["is_whole"])
 
 
-def plan_script(bench: Bench, output: Path, recording: Path | None = None) -> PackingPlan:
+def plan_script(bench: Bench, output: Path, recording: Path | None = None, at: Place | None = None) -> PackingPlan:
     """The plan for the script of ``bench``. ``recording``: of this script; else it is recorded first.
+
+    ``at``: the line whose results are packed; else one whose text shows that they are the same in every epoch.
 
     Raises ``InputError`` if the script does not run, or has nothing that can be packed.
     """
     trace = recording_trace.load_recording(recording) if recording is not None else _record(bench)
-    places = list(_places(trace, diagnose.diagnose_trace(trace)))
-    results = packing_edits.find_packed_results(trace, places)
-    contents = packing_edits.find_packed_contents(trace, places)
-    if results is None and contents is None:
-        raise InputError(NO_PLACE.format(script=bench.script.target))
-    found = [_with_full_names(trace, one) for one in (results, contents) if one is not None]
+    found = [_with_full_names(trace, one) for one in _packing_places(bench, trace, at)]
     place, sampled, rejected = _faster_place(bench, output, found)
     plan = replace(_plan_of(bench, output, place, sampled), rejected=rejected)
     plan = replace(plan, saving=packing_saving(trace, place.place, plan.sample))
     bench.say("measuring the packed sample")
     verdict, note = _prove_on_sample(bench, plan, sampled, place)
     return replace(plan, proof=verdict, notes=(*plan.notes, *([note] if note else [])))
+
+
+def _packing_places(bench: Bench, trace: Trace, at: Place | None) -> list[PackingPlace]:
+    """What can be packed: results, contents of files, or both. Raises ``InputError`` if there is nothing."""
+    if at is not None:
+        named = packing_edits.named_results(trace, at)
+        if named is None:
+            raise InputError(NO_NAMED_PLACE.format(at=f"{at.file}:{at.line}", script=bench.script.target))
+        return [named]
+    places = list(_places(trace, diagnose.diagnose_trace(trace)))
+    found = [packing_edits.find_packed_results(trace, places), packing_edits.find_packed_contents(trace, places)]
+    if not any(found):
+        raise InputError(NO_PLACE.format(script=bench.script.target))
+    return [one for one in found if one is not None]
 
 
 def _faster_place(

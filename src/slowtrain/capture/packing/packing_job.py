@@ -30,6 +30,9 @@ NODE_NAMES = re.compile(r"\{\{[^{}]*\}\}|\[\[.*?\]\]|\[Op:.*?\]")  # that Tensor
 OWN_ERROR = f"{InputError.__module__}.{InputError.__name__}: "  # in the traceback that TensorFlow gives as text
 
 
+Row = tuple[tuple[Any, ...], int]  # the values of a record, and the number of its elements
+
+
 class ElementFailure(InputError):
     """The source cannot make the element of this number, or one of its block."""
 
@@ -91,7 +94,7 @@ def known_length(dataset: Any) -> int | None:
     return length if length >= 0 else None
 
 
-def made_rows(dataset: Any, form: ElementForm, start: int = 0) -> Iterator[tuple[tuple[Any, ...], int]]:
+def made_rows(dataset: Any, form: ElementForm, start: int = 0) -> Iterator[Row]:
     """The rows of :func:`element_records.element_rows`. Raises ``ElementFailure`` if the source fails."""
     made = start
     try:
@@ -141,6 +144,13 @@ def sample_dataset(dataset: Any, job: PackingJob) -> SampledDataset:
     elements = sum(count for _, count in rows)
     if not elements:
         raise InputError("the data set is empty; there is nothing to pack")
+    again = made_rows(dataset if is_whole else dataset.take(elements), form)
+    equal = count_equal_elements(rows, again)
+    if equal != elements:
+        raise InputError(
+            f"element {equal:,} differs between two passes, so packing it would change training; pack in front of what "
+            "draws at random or changes the order"
+        )
     begun = time.perf_counter()
     folder = Path(job.output)
     with ShardWriter(folder, job.plan_id, {"form": asdict(form)}, job.shard_bytes) as writer:
@@ -149,7 +159,7 @@ def sample_dataset(dataset: Any, job: PackingJob) -> SampledDataset:
         packed = writer.finish()
     write_us = 1e6 * (time.perf_counter() - begun) / elements
     read = reading_dataset(form, packed)
-    verified = count_equal_elements(rows, read, form)
+    verified = count_equal_elements(rows, made_rows(read, form))
     if verified != elements:
         raise InputError(f"element {verified:,} read back differs from the one written; please report this")
     read_us = _read_from_disk_us(packed, form)
@@ -157,9 +167,9 @@ def sample_dataset(dataset: Any, job: PackingJob) -> SampledDataset:
     return SampledDataset(form, sample, elements if is_whole else length, is_whole)
 
 
-def _first_rows(dataset: Any, form: ElementForm) -> tuple[list[tuple[tuple[Any, ...], int]], float, bool]:
+def _first_rows(dataset: Any, form: ElementForm) -> tuple[list[Row], float, bool]:
     """The first records, µs to make an element, and whether these are all elements."""
-    rows: list[tuple[tuple[Any, ...], int]] = []
+    rows: list[Row] = []
     size, begun, first_s, first_count = 0, time.perf_counter(), math.inf, 0
     for values, count in made_rows(dataset, form):
         now = time.perf_counter()
@@ -184,9 +194,8 @@ def reading_dataset(form: ElementForm, packed: PackedFolder) -> Any:
     return names[packed_reading.READER_NAME]()
 
 
-def count_equal_elements(rows: list[tuple[tuple[Any, ...], int]], read: Any, form: ElementForm) -> int:
-    """The number of elements before the first one that differs."""
-    again = element_records.element_rows(read, form)
+def count_equal_elements(rows: list[Row], again: Iterator[Row]) -> int:
+    """The number of elements before the first record that differs; less than all if ``again`` goes on."""
     equal = 0
     for values, count in rows:
         other = next(again, ((), 0))

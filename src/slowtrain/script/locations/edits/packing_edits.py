@@ -18,6 +18,7 @@ from slowtrain.script.fixes.input.packed_reading import READER_NAME
 from slowtrain.script.locations.edits.recorded_edits import are_valid_edits
 from slowtrain.script.locations.recorded_sources import recorded_source, recorded_sources
 from slowtrain.script.navigation import call_index, node_lookup, scope_names
+from slowtrain.script.pipelines import chain_edits
 from slowtrain.script.text import edits, syntax_tree
 from slowtrain.script.text.source_file import Source
 from slowtrain.trace import Trace
@@ -64,6 +65,23 @@ def find_packed_contents(trace: Trace, places: Iterable[Place]) -> PackingPlace 
             return PackingPlace(
                 place, tuple(found.marked_edits), content_of=found.position, function_edits=tuple(found.function_edits)
             )
+    return None
+
+
+def named_results(trace: Trace, place: Place) -> PackingPlace | None:
+    """The results of the only operation of :data:`OPERATIONS` at ``place``, which the user names.
+
+    The user is responsible for their being the same in every epoch, where the text does not tell.
+    """
+    proven = find_packed_results(trace, [place])
+    if proven is not None:
+        return proven
+    for _, source in _sources_at(trace, [place]):
+        names = ("map", *(name for names in OPERATIONS for name in names))
+        calls = node_lookup.calls_at_line(source, place.line, *names)
+        found = chain_edits.append_operation(source, calls[0], f".{MARK}") if len(calls) == 1 else []
+        if found and are_valid_edits(source, found) and _runs_once(trace, source, calls[0]):
+            return PackingPlace(place, tuple(found))
     return None
 
 
