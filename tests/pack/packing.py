@@ -33,7 +33,7 @@ def job_for(dataset: Any, folder: Path, *, shard_bytes: int = 1 << 20, block: in
 
     form = element_records.describe_elements(dataset.element_spec)
     form = form if block is None else dataclasses.replace(form, block=block)
-    return packing_job.PackingJob(str(folder), "plan", "", form, None, shard_bytes)
+    return packing_job.PackingJob(str(folder), "plan", form, None, shard_bytes)
 
 
 def read(form: ElementForm, folder: PackedFolder) -> list[Any]:

@@ -156,7 +156,7 @@ def refused(name: str) -> Any:
 def test_what_records_cannot_hold_is_one_line(name: str, said: str, tmp_path: Path) -> None:
     from slowtrain.capture.packing import packing_job
 
-    job = packing_job.PackingJob(str(tmp_path / "packed"), "plan", "")
+    job = packing_job.PackingJob(str(tmp_path / "packed"), "plan")
     with pytest.raises(InputError, match=said) as error:
         packing_job.sample_dataset(refused(name), job)
     assert "\n" not in str(error.value)
@@ -187,7 +187,7 @@ def test_a_source_that_fails_keeps_what_is_written(tmp_path: Path) -> None:
 def test_a_sample_is_compared_and_timed(tmp_path: Path) -> None:
     from slowtrain.capture.packing import packing_job
 
-    job = packing_job.PackingJob(str(tmp_path / "packed"), "sample", "")
+    job = packing_job.PackingJob(str(tmp_path / "packed"), "sample")
     found = packing_job.sample_dataset(dataset("pairs"), job)
     assert (found.sample.elements, found.sample.verified, found.elements, found.is_whole) == (COUNT, COUNT, COUNT, True)
     assert min(found.sample.source_us, found.sample.read_us, found.sample.write_us, found.sample.element_bytes) > 0

@@ -42,7 +42,7 @@ def images(folder: Path, sizes: tuple[tuple[int, int], ...] = ((8, 8),), count: 
 
 def packed_plan(folder: Path, tmp_path: Path) -> tuple[PackingPlan, PackedFolder]:
     plan = folder_plan.plan_folder(folder, tmp_path / "packed", tmp_path / "work")
-    return plan, packing_run.run_plan(plan, quiet)
+    return plan, packing_run.run_plan(plan, quiet)[0]
 
 
 @pytest.mark.parametrize("decoded", [True, False])
@@ -191,7 +191,7 @@ def test_an_unreadable_file_is_named_and_the_rest_is_kept(tmp_path: Path) -> Non
     import os
 
     os.utime(bad, ns=(state.st_atime_ns, state.st_mtime_ns))
-    assert packing_run.run_plan(plan, quiet).elements == 12
+    assert packing_run.run_plan(plan, quiet)[0].elements == 12
 
 
 def test_too_little_room_is_said_before_anything_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -208,7 +208,7 @@ def test_a_complete_folder_is_checked_and_kept(tmp_path: Path) -> None:
     images(tmp_path / "images")
     plan, folder = packed_plan(tmp_path / "images", tmp_path)
     before = packing.contents(tmp_path / "packed")
-    again = packing_run.run_plan(plan, quiet)
+    again = packing_run.run_plan(plan, quiet)[0]
     assert again.already_complete
     assert again.shards == folder.shards
     assert packing.contents(tmp_path / "packed") == before

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -27,12 +28,18 @@ SCRIPT = """
         image = tf.io.decode_png(tf.io.read_file(path), channels=3)
         return tf.image.resize(image, (24, 24)), tf.strings.length(path)
 
+    def data(names):
+        return tf.data.Dataset.from_tensor_slices(names).map(load).batch(16)
+
+    def scaled(x, y):
+        return x / 255.0, y % 2
+
     files = sorted(glob.glob("images/*.png"))
-    ds = tf.data.Dataset.from_tensor_slices(files).map(load).batch(16)
+    train, held_out = data(files[60:]), data(files[:60])
     model = tf.keras.Sequential([tf.keras.layers.Flatten(), tf.keras.layers.Dense(2)])
     model.compile("sgd", tf.keras.losses.SparseCategoricalCrossentropy(from_logits=True))
     if __name__ == "__main__":
-        model.fit(ds.map(lambda x, y: (x / 255.0, y % 2)), epochs=4, verbose=0)
+        model.fit(train.map(scaled), validation_data=held_out.map(scaled), epochs=4, verbose=0)
         open("trained.txt", "w").write("trained")
 """
 ELEMENTS = """
@@ -41,8 +48,9 @@ ELEMENTS = """
     exec(open(NAME).read().replace('__name__ == "__main__"', "False"))
     import hashlib
     digest = hashlib.sha256()
-    for image, label in ds.unbatch().as_numpy_iterator():
-        digest.update(image.tobytes() + label.tobytes())
+    for dataset in (train, held_out):
+        for image, label in dataset.unbatch().as_numpy_iterator():
+            digest.update(image.tobytes() + label.tobytes())
     print(digest.hexdigest())
 """
 
@@ -81,9 +89,17 @@ def planned(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_the_plan_says_first_what_will_happen(planned: Path) -> None:
     said = (planned / "said.txt").read_text()
     plan = json.loads((planned / "pack.json").read_text())["plan"]
-    assert (plan["elements"], plan["sample"]["verified"]) == (600, plan["sample"]["elements"])
+    assert plan["lengths"] == [540, 60]
+    assert plan["sample"]["verified"] == plan["sample"]["elements"] == 540
     assert plan["proof"] is not None
-    for words in ("an element is ready", "600 elements", "disk:", "time:", "proof:", "slowtrain pack pack.json"):
+    for words in (
+        "an element is ready",
+        "the 2 data sets built there, 600 elements",
+        "disk:",
+        "time:",
+        "proof:",
+        "slowtrain pack pack.json",
+    ):
         assert words in said
     assert not list(planned.glob("packed-train*"))
     assert not (planned / "trained.txt").exists()
@@ -92,7 +108,8 @@ def test_the_plan_says_first_what_will_happen(planned: Path) -> None:
 def test_the_packed_script_reads_the_same_elements(planned: Path) -> None:
     done = pack(planned, "pack.json")
     assert done.returncode == 0, done.stderr
-    assert "600 elements" in done.stdout
+    assert "540 elements" in done.stdout
+    assert "60 elements" in done.stdout
     assert not (planned / "trained.txt").exists()
     original = (planned / "train.py").read_text()
     wanted = digest_of(planned, "train.py")
@@ -100,12 +117,14 @@ def test_the_packed_script_reads_the_same_elements(planned: Path) -> None:
     assert (planned / "train.py").read_text() != original
     (planned / "images").rename(planned / "away")  # the packed script needs no image
     (planned / "images").mkdir()
+    for path in (planned / "away").iterdir():
+        (planned / "images" / path.name).touch()
     assert digest_of(planned, "train.py") == wanted
-    (planned / "images").rmdir()
+    shutil.rmtree(planned / "images")
     (planned / "away").rename(planned / "images")
     (planned / "train.py").write_text(original)
     again = pack(planned, "pack.json")
-    assert "was complete: 600 elements" in again.stdout
+    assert "was complete: 540 elements" in again.stdout
     assert "all checksums are right" in again.stdout
 
 
@@ -118,7 +137,7 @@ def test_killed_at_random_moments_a_script_is_packed_to_the_same_bytes(planned: 
         (planned / f"{folder.name}.json").write_text(json.dumps(plan))
     done = pack(planned, "whole.json")
     assert done.returncode == 0, done.stderr
-    generator, part, kills = random.Random(3), tmp_path / "killed.part", 0
+    generator, part, kills = random.Random(3), tmp_path / "killed-1.part", 0
     command = [sys.executable, "-m", "slowtrain", "pack", "killed.json"]
     while kills < 3:
         child = subprocess.Popen(command, cwd=planned, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
@@ -131,7 +150,10 @@ def test_killed_at_random_moments_a_script_is_packed_to_the_same_bytes(planned: 
         kills += 1
     done = pack(planned, "killed.json")
     assert done.returncode == 0, done.stderr
-    assert packing.contents(folders[0]) == packing.contents(folders[1])
+    for number in (1, 2):
+        whole, killed = (folder.with_name(f"{folder.name}-{number}") for folder in folders)
+        assert packing.contents(whole) == packing.contents(killed)
+    assert not list(tmp_path.glob("*.part"))
 
 
 def test_a_changed_script_needs_a_new_plan(planned: Path, tmp_path: Path) -> None:

@@ -78,7 +78,7 @@ def test_the_edit_reads_packed_elements(text: str, wanted: str, same_order: bool
     source, place = place_in(text)
     assert place is not None
     assert place.same_order is same_order
-    function = packed_reading.reading_function(FORM, "/data/packed", ["elements-00000.tfrecord"], 10)
+    function = packed_reading.reading_function(FORM, [packed_reading.PackedElements("/data/packed", 1, 10)])
     found = edits.edited_text(source, packing_edits.reading_edits(source, place, function))
     assert wanted in found
     assert "cache" not in found
@@ -95,17 +95,21 @@ NOT_PACKED = [
     "ds = tf.data.Dataset.from_tensor_slices(files).repeat().map(load)  #@\n",
     "ds = tf.data.Dataset.from_tensor_slices(files).map(load).cache()  #@\n",
 ]
-TWICE = [  # a second data set would read the elements of the first one
-    "train, val = data(files[2:]), data(files[:2])\n",
-    "for fold in range(3):\n    train = data(files)\n",
+COUNTS = [
+    ("train = data(files)\n", 1),
+    ("train, val = data(files[2:]), data(files[:2])\n", 2),
+    ("def both():\n    return data(files[2:]), data(files[:2])\n\nx, y = both(), both()\n", 4),
+    ("for fold in range(3):\n    train = data(files)\n", None),
+    ("def other():\n    return data(files)\n", None),
+    ("a, b, c, d, e = data(1), data(2), data(3), data(4), data(5)\n", None),
 ]
 
 
-@pytest.mark.parametrize("text", TWICE)
-def test_a_line_that_builds_several_data_sets_is_not_packed(text: str) -> None:
+@pytest.mark.parametrize(("text", "count"), COUNTS)
+def test_each_data_set_of_a_line_is_counted(text: str, count: int | None) -> None:
     function = "def data(files):\n    return tf.data.Dataset.from_tensor_slices(files).map(load)  #@\n\n"
-    assert place_in(function + "train = data(files)\n")[1] is not None
-    assert place_in(function + text)[1] is None
+    _, place = place_in(function + text)
+    assert (place.datasets if place is not None else None) == count
 
 
 @pytest.mark.parametrize("text", NOT_PACKED)
@@ -131,14 +135,13 @@ def test_the_mark_is_replaced_by_other_operations() -> None:
     assert ".map(load).take(64).shuffle(99).batch(8)" in found
 
 
-def test_many_shards_are_named_by_a_pattern() -> None:
-    files = [f"elements-{n:05d}.tfrecord" for n in range(7)]
-    text = packed_reading.reading_function(FORM, "/data/it's", files, 10)
+def test_several_data_sets_are_read_in_their_order() -> None:
+    packed = [packed_reading.PackedElements("/data/it's-1", 7, 10), packed_reading.PackedElements("/data/b", 1, 5)]
+    text = packed_reading.reading_function(FORM, packed)
     names: dict[str, Any] = {}
-    line = next(row for row in text.split("\n") if row.strip().startswith("files ="))
-    folder = next(row for row in text.split("\n") if row.strip().startswith("folder ="))
-    exec(f"{folder.strip()}\n{line.strip()}", names)
-    assert names["files"] == [f"/data/it's/{one}" for one in files]
+    exec(text, names)
+    assert list(names["packed_folders"]) == [("/data/it's-1", 7, 10), ("/data/b", 1, 5)]
+    assert "folder, shards, elements = next(packed_folders)" in text
 
 
 ONE = """\
@@ -185,7 +188,7 @@ def test_the_edit_hands_contents_to_the_function(text: str, wanted: tuple[Any, .
     place = packing_edits.find_packed_contents(trace_of(source), [Place("train.py", line)])
     assert (place is None) == (wanted is None)
     if place is not None and wanted is not None:
-        function = packed_reading.reading_function(FORM, "/data/packed", ["elements-00000.tfrecord"], 10)
+        function = packed_reading.reading_function(FORM, [packed_reading.PackedElements("/data/packed", 1, 10)])
         found = edits.edited_text(source, packing_edits.reading_edits(source, place, function))
         assert place.content_of == wanted[0]
         assert [words for words in wanted[1:] if words not in found] == []

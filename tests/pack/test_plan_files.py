@@ -22,7 +22,7 @@ PLAN = PackingPlan(
         (PackedPart("0", "uint8", (8, None), "tensor"), PackedPart("1", "string", None, "tensor")), "({0}, {1})"
     ),
     PackingSample(100, 192.5, 800.25, 40.0, 12.0, 100),
-    1000,
+    (1000,),
     192_500,
     0.8,
     64 << 20,
@@ -36,7 +36,7 @@ PLAN = PackingPlan(
 
 
 @pytest.mark.parametrize(
-    "plan", [PLAN, replace(PLAN, elements=None, bytes=None, seconds=None, saving=None, proof=None, marked_edits=())]
+    "plan", [PLAN, replace(PLAN, lengths=(None,), bytes=None, seconds=None, saving=None, proof=None, marked_edits=())]
 )
 def test_a_plan_is_read_back(plan: PackingPlan, tmp_path: Path) -> None:
     document = plan_file.plan_json(plan, "0.1")
@@ -49,7 +49,7 @@ def test_a_plan_is_read_back(plan: PackingPlan, tmp_path: Path) -> None:
 def test_what_is_written_decides_the_id() -> None:
     same = [replace(PLAN, free_bytes=1, seconds=9.0, notes=()), replace(PLAN, sample=replace(PLAN.sample, read_us=1))]
     other = [
-        replace(PLAN, elements=999),
+        replace(PLAN, lengths=(999,)),
         replace(PLAN, shard_bytes=1),
         replace(PLAN, form=replace(PLAN.form, block=2)),
         replace(PLAN, source=replace(PLAN.source, digest="11")),

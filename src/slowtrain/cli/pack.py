@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -109,14 +110,14 @@ def _pack_by_plan(args: argparse.Namespace) -> int:
     _answers.require_writable(None, args.json)
     plan = plan_file.read_plan(path)
     packed = packing_run.run_plan(plan, PackingProgress(plan.elements))
-    if args.json is not None and _answers.write_json(json_text(json_values(packed)), args.json):
+    if args.json is not None and _answers.write_json(json_text({"folders": json_values(packed)}), args.json):
         return 0
     _answers.print_text(report.packed_text, packed)
     _print_how_to_read(path, plan, packed)
     return 0
 
 
-def _print_how_to_read(path: Path, plan: PackingPlan, packed: PackedFolder) -> None:
+def _print_how_to_read(path: Path, plan: PackingPlan, packed: Sequence[PackedFolder]) -> None:
     """Prints the patch of a script and the command that proves it, or for a folder the lines that read it."""
     import shlex
 
@@ -128,7 +129,7 @@ def _print_how_to_read(path: Path, plan: PackingPlan, packed: PackedFolder) -> N
         print(f"\nTo read it:\n\n{packing_run.reading_text(plan.form, packed)}")
         return
     patch = path.with_suffix(".diff")
-    files = packing_run.changed_files(plan, packed)
+    files = packing_run.reading_files(plan, packed).changed_files()
     _answers.write_file(patch, edited_files.unified_diff(files, Path.cwd()))
     top = edited_files.patch_root([one.path for one in files], Path.cwd())
     script = [*(["-m"] if plan.source.module else []), plan.source.path, *plan.source.arguments]

@@ -99,7 +99,8 @@ class PackingSample:
 class PackingPlan:
     """What ``slowtrain pack`` will write.
 
-    ``elements`` and ``bytes`` are None if the length of the data is unknown. ``seconds``: predicted time to pack.
+    ``lengths``: the numbers of elements of the data sets, in the order in which the script builds them at its line; a
+    length is None if it is unknown. ``bytes`` is None then too. ``seconds``: predicted time to pack.
     ``marked_edits``: edits of the script in which ``cache()`` stands where the packed elements are read.
     ``content_of``: if contents of files are packed, the number of the part that names the file; ``function_edits``
     then let the script's function take the content. ``saving``: the predicted gain, ``proof`` the one that was measured
@@ -110,7 +111,7 @@ class PackingPlan:
     output: str
     form: ElementForm
     sample: PackingSample
-    elements: int | None
+    lengths: tuple[int | None, ...]
     bytes: int | None
     seconds: float | None
     shard_bytes: int
@@ -122,6 +123,18 @@ class PackingPlan:
     proof: Verdict | None = None
     rejected: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+
+    @property
+    def elements(self) -> int | None:
+        """Of all data sets together; None if a length is unknown."""
+        known = [length for length in self.lengths if length is not None]
+        return sum(known) if len(known) == len(self.lengths) else None
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """One folder for each data set."""
+        count = len(self.lengths)
+        return (self.output,) if count == 1 else tuple(f"{self.output}-{n}" for n in range(1, count + 1))
 
 
 @dataclass(frozen=True)

@@ -36,7 +36,7 @@ def _sampled_plan(
     from slowtrain.capture.packing import folder_elements, packing_job  # import TensorFlow
 
     dataset = folder_elements.folder_dataset(files, source, image_shape)
-    job = packing_job.PackingJob(str(work.absolute()), SAMPLE_PLAN, "")
+    job = packing_job.PackingJob(str(work.absolute()), SAMPLE_PLAN)
     found = packing_job.sample_dataset(dataset, job)
     elements, sample, target = found.elements, found.sample, output.absolute()
     return PackingPlan(
@@ -44,7 +44,7 @@ def _sampled_plan(
         str(target),
         found.form,
         sample,
-        elements,
+        (elements,),
         int(elements * sample.element_bytes) if elements is not None else None,
         elements * (sample.source_us + sample.write_us) / 1e6 if elements is not None else None,
         shard_writer.SHARD_BYTES,

@@ -8,15 +8,15 @@ import json
 import math
 import os
 import tempfile
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from slowtrain.capture.packing import TAKE_CONTENTS, TAKE_RESULTS, folder_files, shard_writer
 from slowtrain.errors import InputError
 from slowtrain.model import Place
-from slowtrain.model.measurements import ChangedFile
 from slowtrain.model.packing import ElementForm, PackedFolder, PackedShard, PackingPlan
+from slowtrain.number_text import format_count
 from slowtrain.pack.plan_file import plan_id
 from slowtrain.script.fixes.input import packed_reading
 from slowtrain.script.locations.edits import packing_edits
@@ -32,29 +32,40 @@ RESULT_FILE = "result.json"
 SayProgress = Callable[[int, int], None]  # elements and bytes
 
 
-def run_plan(plan: PackingPlan, say: SayProgress) -> PackedFolder:
-    """Writes the folder of a plan, or checks it if it is complete. Raises ``InputError`` before it writes anything if
-    the plan no longer holds, the disk has too little room, or the folder holds something else.
+def run_plan(plan: PackingPlan, say: SayProgress) -> tuple[PackedFolder, ...]:
+    """Writes the folders of a plan, one for each data set, or checks them if they are complete.
+
+    Raises ``InputError`` before it writes anything if the plan no longer holds, the disk has too little room, or a
+    folder holds something else.
     """
-    folder = Path(plan.output)
-    if shard_writer.is_packed_by(folder, plan_id(plan)):
-        return shard_writer.check_packed_folder(folder)
-    shard_writer.require_free_name(folder, plan_id(plan))
+    folders = [Path(output) for output in plan.outputs]
+    packed = [shard_writer.is_packed_by(folder, part_id(plan, n)) for n, folder in enumerate(folders)]
+    if all(packed):
+        return tuple(shard_writer.check_packed_folder(folder) for folder in folders)
+    for number, folder in enumerate(folders):
+        if not packed[number]:
+            shard_writer.require_free_name(folder, part_id(plan, number))
     require_same_source(plan)
     require_room(plan)
+    folders[0].parent.mkdir(parents=True, exist_ok=True)
     if plan.source.kind == "script":
         return _pack_script(plan, say)
     from slowtrain.capture.packing import folder_elements  # imports TensorFlow
 
-    return folder_elements.pack_folder(plan, plan_id(plan), say)
+    return (folder_elements.pack_folder(plan, part_id(plan, 0), say),)
+
+
+def part_id(plan: PackingPlan, number: int) -> str:
+    """Identifies the elements of one data set of a plan."""
+    return f"{plan_id(plan)}-{number}"
 
 
 def require_room(plan: PackingPlan) -> None:
     """Raises ``InputError`` if the disk of the output has too little space for what is still to be written."""
     if plan.bytes is None:
         return
-    part = Path(plan.output + ".part")
-    written = sum(one.stat().st_size for one in part.iterdir()) if part.is_dir() else 0
+    folders = [Path(name) for output in plan.outputs for name in (output, output + ".part")]
+    written = sum(one.stat().st_size for folder in folders if folder.is_dir() for one in folder.iterdir())
     needed, free = plan.bytes - written + MIN_FREE_BYTES, free_bytes(Path(plan.output))
     if needed > free:
         raise InputError(
@@ -102,32 +113,32 @@ def script_of(plan: PackingPlan) -> Script:
 
 def place_of(plan: PackingPlan) -> PackingPlace:
     place = Place(plan.source.file, plan.source.line)
-    return PackingPlace(place, plan.marked_edits, True, plan.content_of, plan.function_edits)
+    return PackingPlace(place, plan.marked_edits, True, plan.content_of, len(plan.lengths), plan.function_edits)
 
 
 def run_marked_script(
     script: Script, place: PackingPlace, job: Mapping[str, Any], rule: Rule, folder: Path, **limits: Any
-) -> Mapping[str, Any]:
-    """Runs the script with our call at the mark, and returns the result that it leaves.
+) -> list[Mapping[str, Any]]:
+    """Runs the script with our call at the mark, and returns the result of each data set that it builds there.
 
-    Raises ``InputError`` with the reason if it leaves none. ``limits``: as for ``run_probe``.
+    Raises ``InputError`` with the reason if there are not as many as there are outputs in ``job``. ``limits``: as for
+    ``run_probe``.
     """
     take = TAKE_RESULTS if place.content_of is None else f"{TAKE_CONTENTS}({place.content_of})"
     edits = packing_edits.replace_mark(place.marked_edits, f"apply({take})")
     texts = EditedFiles().with_edits(edits, os.getcwd()).texts()
     result = folder / RESULT_FILE
-    output = str(job["output"])
-    packing = {**job, "result": str(result), "folders": [output, output + ".part"]}
+    own = [name for output in job["outputs"] for name in (output, output + ".part")]
+    candidate = Candidate("pack", texts, Treatment(packing={**job, "result": str(result), "folders": own}))
     folder.mkdir(parents=True, exist_ok=True)
-    found = probe_process.run_probe(
-        script, Candidate("pack", texts, Treatment(packing=packing)), rule, folder / "probe", **limits
-    )
+    found = probe_process.run_probe(script, candidate, rule, folder / "probe", **limits)
     values = read_result(result)
     if "error" in values:
         raise InputError(str(values["error"]))
-    if "packed" not in values and "sampled" not in values:
-        raise InputError(_missing_result_reason(found))
-    return values
+    results: list[Mapping[str, Any]] = values.get("results", [])
+    if len(results) < len(job["outputs"]):
+        raise InputError(_missing_result_reason(found, len(job["outputs"]), len(results)))
+    return results
 
 
 def read_result(path: Path) -> Mapping[str, Any]:
@@ -139,17 +150,17 @@ def read_result(path: Path) -> Mapping[str, Any]:
     return found
 
 
-def _missing_result_reason(probe: Probe) -> str:
-    if probe.failed and not probe.failed.startswith(("no recording", "it recorded")):
+def _missing_result_reason(probe: Probe, wanted: int, found: int) -> str:
+    if probe.failed and not probe.stopped:
         return f"the script does not come to the data set ({probe.failed}); finished shards are kept"
-    return "the script ended without building the data set of the plan; make the plan again"
+    built = f"{found} of {format_count(wanted, 'data set')}"
+    return f"the script builds {built} at this line before it trains; build all of them first to pack them"
 
 
-def _pack_script(plan: PackingPlan, say: SayProgress) -> PackedFolder:
-    Path(plan.output).parent.mkdir(parents=True, exist_ok=True)
+def _pack_script(plan: PackingPlan, say: SayProgress) -> tuple[PackedFolder, ...]:
     job = {
-        "output": plan.output, "plan_id": plan_id(plan), "form": dataclasses.asdict(plan.form),
-        "elements": plan.elements, "shard_bytes": plan.shard_bytes,
+        "outputs": plan.outputs, "plan_id": plan_id(plan), "form": dataclasses.asdict(plan.form),
+        "lengths": plan.lengths, "shard_bytes": plan.shard_bytes,
     }  # fmt: skip
     with tempfile.TemporaryDirectory(prefix="slowtrain-pack-") as temporary:
         folder = Path(temporary)
@@ -160,7 +171,7 @@ def _pack_script(plan: PackingPlan, say: SayProgress) -> PackedFolder:
                 say(int(progress["elements"]), int(progress["bytes"]))
 
         found = run_marked_script(script_of(plan), place_of(plan), job, Rule(), folder, limit_s=math.inf, tick=tick)
-    return packed_from_values(found["packed"])
+    return tuple(packed_from_values(one) for one in found)
 
 
 def packed_from_values(values: Mapping[str, Any]) -> PackedFolder:
@@ -170,13 +181,13 @@ def packed_from_values(values: Mapping[str, Any]) -> PackedFolder:
 # -- reading it
 
 
-def reading_text(form: ElementForm, packed: PackedFolder, tensorflow: str = "tf") -> str:
-    """The function that reads a packed folder."""
-    files = [shard.file for shard in packed.shards]
-    return packed_reading.reading_function(form, packed.folder, files, packed.elements, tensorflow)
+def reading_text(form: ElementForm, packed: Sequence[PackedFolder], tensorflow: str = "tf") -> str:
+    """The function that reads packed folders."""
+    elements = [packed_reading.PackedElements(one.folder, len(one.shards), one.elements) for one in packed]
+    return packed_reading.reading_function(form, elements, tensorflow)
 
 
-def reading_files(plan: PackingPlan, packed: PackedFolder) -> EditedFiles:
+def reading_files(plan: PackingPlan, packed: Sequence[PackedFolder]) -> EditedFiles:
     """The script's files with the edit that reads ``packed``; for a plan of a script."""
     path = Path(plan.source.file)
     source = parse_source(str(path), path.read_text(encoding="utf-8"))
@@ -185,7 +196,3 @@ def reading_files(plan: PackingPlan, packed: PackedFolder) -> EditedFiles:
     name, imports = packing_edits.tensorflow_name(source)
     found = packing_edits.reading_edits(source, place_of(plan), reading_text(plan.form, packed, name))
     return EditedFiles().with_edits([*imports, *found], os.getcwd())
-
-
-def changed_files(plan: PackingPlan, packed: PackedFolder) -> tuple[ChangedFile, ...]:
-    return reading_files(plan, packed).changed_files()

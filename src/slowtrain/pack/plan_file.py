@@ -48,7 +48,7 @@ def plan_id(plan: PackingPlan) -> str:
     content: dict[str, Any] = {
         "source": dataclasses.asdict(plan.source),
         "form": dataclasses.asdict(plan.form),
-        "elements": plan.elements,
+        "lengths": plan.lengths,
         "shard_bytes": plan.shard_bytes,
         "edits": [dataclasses.asdict(edit) for edit in plan.marked_edits],
         "content_of": plan.content_of,

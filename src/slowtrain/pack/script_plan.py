@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -45,25 +45,34 @@ NO_NAMED_PLACE = (
 
 @dataclass(frozen=True)
 class SampledPlace:
-    """What the sample of a place showed. ``folder``: the packed sample; ``is_whole``: it is all of the data."""
+    """What the sample of a place showed: the ``values`` of each data set, and its packed elements in ``folders``."""
 
-    values: Mapping[str, Any]
-    folder: PackedFolder
+    values: Sequence[Mapping[str, Any]]
+    folders: tuple[PackedFolder, ...]
     work_us: float = 0.0
 
     @property
     def sample(self) -> PackingSample:
-        return PackingSample(**{**self.values["sample"], "work_us": self.work_us})
+        """Of the first data set, which is the one for training as a rule."""
+        return PackingSample(**{**self.values[0]["sample"], "work_us": self.work_us})
 
     @property
-    def total_bytes(self) -> float | None:
+    def lengths(self) -> tuple[int | None, ...]:
+        return tuple(one["elements"] for one in self.values)
+
+    @property
+    def elements(self) -> int | None:
+        return sum(n or 0 for n in self.lengths) if None not in self.lengths else None
+
+    @property
+    def total_bytes(self) -> int | None:
         """Of all elements; None if their number is unknown."""
-        elements = self.values["elements"]
-        return float(elements * self.sample.element_bytes) if elements is not None else None
+        return int(self.elements * self.sample.element_bytes) if self.elements is not None else None
 
     @property
     def is_whole(self) -> bool:
-        return bool(self.values["is_whole"])
+        """Whether the sample is all of the data."""
+        return all(one["is_whole"] for one in self.values)
 
 
 def plan_script(bench: Bench, output: Path, recording: Path | None = None, at: Place | None = None) -> PackingPlan:
@@ -175,8 +184,11 @@ def _with_full_names(trace: Trace, place: PackingPlace) -> PackingPlace:
 
 
 def _sample_place(bench: Bench, place: PackingPlace, name: str) -> SampledPlace:
-    output = bench.folder / name
-    job = {"output": str(output.absolute()), "plan_id": SAMPLE_PLAN, "shard_bytes": shard_writer.SHARD_BYTES}
+    outputs = [str((bench.folder / f"{name}-{n}").absolute()) for n in range(place.datasets)]
+    job = {
+        "outputs": outputs, "plan_id": SAMPLE_PLAN, "form": None, "lengths": [None] * len(outputs),
+        "shard_bytes": shard_writer.SHARD_BYTES,
+    }  # fmt: skip
     values = packing_run.run_marked_script(
         bench.script,
         place,
@@ -187,11 +199,11 @@ def _sample_place(bench: Bench, place: PackingPlace, name: str) -> SampledPlace:
         seed=bench.seed,
         tick=bench.tick,
     )
-    return SampledPlace(values["sampled"], shard_writer.check_packed_folder(output.absolute()))
+    return SampledPlace(values, tuple(shard_writer.check_packed_folder(Path(one)) for one in outputs))
 
 
 def _plan_of(bench: Bench, output: Path, place: PackingPlace, sampled: SampledPlace) -> PackingPlan:
-    sample, elements = sampled.sample, sampled.values["elements"]
+    sample, elements = sampled.sample, sampled.elements
     script, file = os.path.abspath(bench.script.target), place.marked_edits[0].file
     path = bench.script.target if bench.script.module else script
     source = PackingSource(
@@ -208,10 +220,10 @@ def _plan_of(bench: Bench, output: Path, place: PackingPlace, sampled: SampledPl
     return PackingPlan(
         source,
         str(output),
-        ElementForm.from_values(sampled.values["form"]),
+        ElementForm.from_values(sampled.values[0]["form"]),
         sample,
-        elements,
-        int(elements * sample.element_bytes) if elements is not None else None,
+        sampled.lengths,
+        sampled.total_bytes,
         elements * (sample.source_us + sample.write_us) / 1e6 if elements is not None else None,
         shard_writer.SHARD_BYTES,
         packing_run.free_bytes(output),
@@ -239,9 +251,9 @@ def _prove_on_sample(
     bench: Bench, plan: PackingPlan, sampled: SampledPlace, place: PackingPlace
 ) -> tuple[Verdict | None, str]:
     """Runs the script with the sample read as now and read packed, in turn, by the rules of ``fix``."""
-    limited = packing_edits.replace_mark(place.marked_edits, f"take({sampled.folder.elements})")
+    limited = packing_edits.replace_mark(place.marked_edits, f"take({sampled.folders[0].elements})")
     texts = {} if sampled.is_whole else EditedFiles().with_edits(limited, os.getcwd()).texts()
-    candidate = Candidate("packed", packing_run.reading_files(plan, sampled.folder).texts())
+    candidate = Candidate("packed", packing_run.reading_files(plan, sampled.folders).texts())
     rule = Rule(seconds=MIN_PROOF_S, steps=MIN_PROOF_STEPS)
     trial = run_trial(bench, Candidate("baseline", texts), candidate, rule, "step")
     if trial.failed:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from slowtrain.model.packing import ElementForm, PackedFolder, PackingPlan
 from slowtrain.number_text import format_count, format_number, format_speedup
@@ -21,8 +21,9 @@ def plan_text(plan: PackingPlan, *, width: int = 80, colour: bool = False, unico
     return joined_lines(_plan_lines(plan, Terminal(readable_width(width), colour, unicode)))
 
 
-def packed_text(packed: PackedFolder, *, width: int = 80, colour: bool = False, unicode: bool = True) -> str:
-    return joined_lines(_packed_lines(packed, Terminal(readable_width(width), colour, unicode)))
+def packed_text(packed: Sequence[PackedFolder], *, width: int = 80, colour: bool = False, unicode: bool = True) -> str:
+    out = Terminal(readable_width(width), colour, unicode)
+    return joined_lines(line for one in packed for line in _packed_lines(one, out))
 
 
 def plan_headline(plan: PackingPlan) -> str:
@@ -38,13 +39,15 @@ def _plan_lines(plan: PackingPlan, out: Terminal) -> Iterator[str]:
     yield from out.hanging("", plan_headline(plan), style="bold")
     yield ""
     what = f"{source.file}:{source.line}" if source.kind == "script" else source.path
-    words = "the data set built there" if source.kind == "script" else SOURCE_WORDS[source.kind]
+    sets = len(plan.lengths)
+    built = "the data set built there" if sets == 1 else f"the {sets} data sets built there"
+    words = built if source.kind == "script" else SOURCE_WORDS[source.kind]
     if source.kind == "npz" and not source.rows:
         words = "one element for each file"
     count = "unknown length" if plan.elements is None else format_count(plan.elements, "element")
     yield from out.hanging("reads:  ", f"{what}: {words}, {count}")
     images = " as pixels" if source.decoded else " as they are encoded" if source.kind == "files" else ""
-    yield from out.hanging("writes: ", f"{plan.output}: TFRecord shards{images}, {_form_text(plan.form)}")
+    yield from out.hanging("writes: ", f"{', '.join(plan.outputs)}: TFRecord shards{images}, {_form_text(plan.form)}")
     yield from out.hanging("disk:   ", _disk_text(plan))
     time = "unknown" if plan.seconds is None else f"about {wording.duration_text(1e3 * plan.seconds)}"
     yield from out.hanging("time:   ", time)

@@ -26,7 +26,7 @@ DECODE_S = 2.0  # of decoding, which decides between encoded and decoded images
 def pack_folder(plan: PackingPlan, plan_id: str, say: SayProgress) -> PackedFolder:
     """Writes all elements of the folder of a plan. Raises ``InputError`` that names the file to blame."""
     files = folder_files.find_files(Path(plan.source.path))
-    job = PackingJob(plan.output, plan_id, "", plan.form, plan.elements, plan.shard_bytes)
+    job = PackingJob(plan.output, plan_id, plan.form, plan.elements, plan.shard_bytes)
     Path(plan.output).parent.mkdir(parents=True, exist_ok=True)
     shape = plan.form.parts[0].shape if plan.source.decoded else None
     try:

@@ -45,17 +45,15 @@ class ElementFailure(InputError):
 class PackingJob:
     """``output`` is the folder to write. ``elements``: their number, None if unknown.
 
-    ``form`` is None for a sample, which finds it out. ``result``: the file for the result, as JSON. ``folders``: those
-    that the process may write; the script's own files go to a scratch folder.
+    ``form`` is None for a sample, which finds it out; ``limit`` is the largest number of elements of a sample.
     """
 
     output: str
     plan_id: str
-    result: str
     form: ElementForm | None = None
     elements: int | None = None
     shard_bytes: int = SHARD_BYTES
-    folders: tuple[str, ...] = ()
+    limit: int | None = None
 
 
 def pack_dataset(dataset: Any, job: PackingJob, say: SayProgress = lambda _elements, _bytes: None) -> PackedFolder:
@@ -140,11 +138,12 @@ def sample_dataset(dataset: Any, job: PackingJob) -> SampledDataset:
     """
     form = element_records.describe_elements(dataset.element_spec)
     length = known_length(dataset)
-    rows, source_us, is_whole = _first_rows(dataset, form)
+    part = dataset if job.limit is None else dataset.take(job.limit)
+    rows, source_us, is_whole = _first_rows(part, form)
     elements = sum(count for _, count in rows)
     if not elements:
         raise InputError("the data set is empty; there is nothing to pack")
-    again = made_rows(dataset if is_whole else dataset.take(elements), form)
+    again = made_rows(part if is_whole else part.take(elements), form)
     equal = count_equal_elements(rows, again)
     if equal != elements:
         raise InputError(
@@ -164,6 +163,7 @@ def sample_dataset(dataset: Any, job: PackingJob) -> SampledDataset:
         raise InputError(f"element {verified:,} read back differs from the one written; please report this")
     read_us = _read_from_disk_us(packed, form)
     sample = PackingSample(elements, packed.bytes / elements, source_us, read_us, write_us, verified)
+    is_whole = is_whole and (job.limit is None or elements < job.limit or length == elements)
     return SampledDataset(form, sample, elements if is_whole else length, is_whole)
 
 
@@ -187,8 +187,8 @@ def _first_rows(dataset: Any, form: ElementForm) -> tuple[list[Row], float, bool
 
 def reading_dataset(form: ElementForm, packed: PackedFolder) -> Any:
     """The packed elements, read by the same text that a script gets."""
-    files = [shard.file for shard in packed.shards]
-    text = packed_reading.reading_function(form, packed.folder, files, packed.elements)
+    elements = packed_reading.PackedElements(packed.folder, len(packed.shards), packed.elements)
+    text = packed_reading.reading_function(form, [elements])
     names: dict[str, Any] = {"tf": tf}
     exec(compile(text, "<read_packed>", "exec"), names)  # noqa: S102  our own text, the one that is proposed
     return names[packed_reading.READER_NAME]()
@@ -237,8 +237,8 @@ def forget_cached_files(paths: list[Path]) -> None:
 # -- between processes
 
 
-def write_result(job: PackingJob, result: Mapping[str, Any]) -> None:
+def write_result(path: str, result: Mapping[str, Any]) -> None:
     """Leaves the result of this process, in one step."""
-    temporary = Path(job.result + ".tmp")
+    temporary = Path(path + ".tmp")
     temporary.write_text(json.dumps(result), encoding="utf-8")
-    temporary.replace(job.result)
+    temporary.replace(path)

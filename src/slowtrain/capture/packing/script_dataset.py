@@ -1,32 +1,28 @@
 """Packs or samples the data set that a script builds: the script runs, with one call of ours in its text.
 
 ``slowtrain pack`` puts ``.apply(take_results)`` behind the operation whose results are packed, or
-``.apply(take_contents(n))`` behind the names of files. The call takes the data set from the running script. To pack all
-of it, the process ends then; training does not begin. After a sample the script goes on, because a second data set at
-the same place shows itself only when it is built.
+``.apply(take_contents(n))`` behind the names of files. The call takes the data set from the running script. The
+script goes on until it has built all of its data sets there; then the process ends. Training does not begin.
 """
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 import tensorflow as tf
 
-from slowtrain.capture.packing import packing_job
+from slowtrain.capture.packing import packing_job, shard_writer
 from slowtrain.capture.packing.packing_job import PackingJob
 from slowtrain.capture.sandbox import probe
 from slowtrain.errors import InputError
 from slowtrain.model.packing import ElementForm
+from slowtrain.number_text import format_count
 
-SEVERAL_DATASETS = (
-    "the script builds several data sets at the line whose results would be packed; "
-    "build the one to pack at a line of its own"
-)
-
-_sampled: list[Any] = []
+# One for each data set that was taken: asdict of a SampledDataset, or of a PackedFolder.
+_results: list[dict[str, Any]] = []
 
 
 def take_contents(position: int) -> Callable[[Any], Any]:
@@ -43,46 +39,59 @@ def take_contents(position: int) -> Callable[[Any], Any]:
 
 
 def take_results(dataset: Any) -> Any:
-    """Samples or packs the data set, and leaves the result; called by the edited script."""
+    """Samples or packs the data set, and leaves the results so far; called by the edited script."""
     values = probe.packing_values()
     if values is None:
         return dataset
-    job = job_from_values(values)
-    if job.form is not None:
-        _leave_result(job, lambda: {"packed": asdict(packing_job.pack_dataset(dataset, job, _progress_writer(job)))})
+    try:
+        job = _next_job(values)
+        _results.append(_packed(dataset, job) if job.form is not None else _sampled(dataset, job))
+    except InputError as error:
+        packing_job.write_result(values["result"], {"error": str(error)})
         probe.exit_at_once()
-    if _sampled:
-        packing_job.write_result(job, {"error": SEVERAL_DATASETS})
-        probe.exit_at_once()
-    _sampled.append(dataset)
-    if not _leave_result(job, lambda: {"sampled": asdict(packing_job.sample_dataset(dataset, job))}):
+    packing_job.write_result(values["result"], {"results": _results})
+    if values["form"] is not None and len(_results) == len(values["outputs"]):
         probe.exit_at_once()
     return dataset
 
 
-def job_from_values(values: dict[str, Any]) -> PackingJob:
-    """The job from its JSON values."""
-    form = values.get("form")
-    return PackingJob(**{**values, "form": ElementForm.from_values(form) if form is not None else None})
+def _next_job(values: dict[str, Any]) -> PackingJob:
+    """The job for the next data set. Raises ``InputError`` if there is none for it."""
+    number, outputs, form = len(_results), values["outputs"], values["form"]
+    if not tf.executing_eagerly():
+        raise InputError("the data set is built inside a tf.function; build it outside to pack it")
+    if number >= len(outputs):
+        count = format_count(len(outputs), "data set")
+        raise InputError(f"the script builds more than {count} at the line whose results would be packed")
+    return PackingJob(
+        outputs[number],
+        f"{values['plan_id']}-{number}",
+        ElementForm.from_values(form) if form is not None else None,
+        values["lengths"][number],
+        values["shard_bytes"],
+        _results[0]["sample"]["elements"] if form is None and _results else None,
+    )
 
 
-def _leave_result(job: PackingJob, work: Callable[[], dict[str, Any]]) -> bool:
-    """Does the work and leaves its result, or the reason why there is none. Returns whether it was done."""
-    try:
-        if not tf.executing_eagerly():
-            raise InputError("the data set is built inside a tf.function; build it outside to pack it")
-        packing_job.write_result(job, work())
-        return True
-    except InputError as error:
-        packing_job.write_result(job, {"error": str(error)})
-        return False
+def _packed(dataset: Any, job: PackingJob) -> dict[str, Any]:
+    if shard_writer.is_packed_by(Path(job.output), job.plan_id):  # by an earlier process
+        return asdict(shard_writer.check_packed_folder(Path(job.output)))
+    return asdict(packing_job.pack_dataset(dataset, job, _progress_writer()))
 
 
-def _progress_writer(job: PackingJob) -> packing_job.SayProgress:
-    begun = time.monotonic()
+def _sampled(dataset: Any, job: PackingJob) -> dict[str, Any]:
+    found = packing_job.sample_dataset(dataset, job)
+    if _results and asdict(found.form) != _results[0]["form"]:
+        raise InputError("the data sets that the script builds at this line have elements of different kinds")
+    return asdict(found)
+
+
+def _progress_writer() -> packing_job.SayProgress:
+    result = (probe.packing_values() or {})["result"]
+    before = sum(one["elements"] for one in _results)
+    before_bytes = sum(shard["bytes"] for one in _results for shard in one["shards"])
 
     def say(elements: int, size: int) -> None:
-        seconds = time.monotonic() - begun
-        packing_job.write_result(job, {"elements": elements, "bytes": size, "seconds": seconds})
+        packing_job.write_result(result, {"elements": before + elements, "bytes": before_bytes + size})
 
     return say

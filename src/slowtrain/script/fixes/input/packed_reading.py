@@ -4,30 +4,48 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from slowtrain.model.packing import ElementForm, PackedPart
 
 READER_NAME = "read_packed"
+FOLDERS_NAME = "packed_folders"
 READ_BUFFER_BYTES = 8 << 20
-MAX_NAMED_FILES = 4  # more are named by a pattern
 
 
-def reading_function(
-    form: ElementForm, folder: str, files: Sequence[str], elements: int, tensorflow: str = "tf", name: str = READER_NAME
-) -> str:
-    """A function of a data set that returns the same elements in the same order, from ``files`` of ``folder``.
+@dataclass(frozen=True)
+class PackedElements:
+    """A packed folder with the number of its shards and of its elements."""
 
-    ``tensorflow`` is the script's name of that module. The function checks the number of ``elements``.
+    folder: str
+    shards: int
+    elements: int
+
+
+def reading_function(form: ElementForm, packed: Sequence[PackedElements], tensorflow: str = "tf") -> str:
+    """A function of a data set that returns the same elements in the same order from ``packed``.
+
+    Of several folders, the first call reads the first one and so on: they have the order in which the script builds its
+    data sets. ``tensorflow`` is the script's name of that module. The function checks the number of elements.
     """
     tf, rows = tensorflow, form.block > 1
     parts = [f"        part_{n} = {_decoded(part, tf, rows=rows)}" for n, part in enumerate(form.parts)]
     values = form.structure.format(*(f"part_{n}" for n in range(len(form.parts))))
     keys = ", ".join(f"{_quoted(part.key)}: {tf}.io.FixedLenFeature([], {tf}.string)" for part in form.parts)
+    figures = [f"({_quoted(one.folder)}, {one.shards}, {one.elements})" for one in packed]
+    several = [] if len(packed) == 1 else [
+        f"{FOLDERS_NAME} = iter([  # in the order in which the data sets are built",
+        *(f"    {one}," for one in figures),
+        "])",
+        "",
+        "",
+    ]  # fmt: skip
     lines = [
-        f"def {name}(dataset=None):",
+        *several,
+        f"def {READER_NAME}(dataset=None):",
         '    """The elements of the data set, in their order, from the files that slowtrain pack wrote."""',
-        f"    folder = {_quoted(folder)}",
-        f"    files = {_file_list(files)}",
+        f"    folder, shards, elements = {figures[0] if len(packed) == 1 else f'next({FOLDERS_NAME})'}",
+        '    files = [f"{folder}/elements-{n:05d}.tfrecord" for n in range(shards)]',
         f"    keys = {{{keys}}}",
         "",
         "    def decode(record):",
@@ -37,7 +55,7 @@ def reading_function(
         "",
         f"    records = {tf}.data.TFRecordDataset(files, buffer_size={READ_BUFFER_BYTES})",
         f"    packed = records.map(decode, num_parallel_calls={tf}.data.AUTOTUNE){'.unbatch()' if rows else ''}",
-        f"    return packed.apply({tf}.data.experimental.assert_cardinality({elements}))",
+        f"    return packed.apply({tf}.data.experimental.assert_cardinality(elements))",
     ]
     return "\n".join(lines) + "\n"
 
@@ -45,12 +63,6 @@ def reading_function(
 def _quoted(text: str) -> str:
     """The text as a literal with double quotes, as formatters write it."""
     return json.dumps(text, ensure_ascii=False)
-
-
-def _file_list(files: Sequence[str]) -> str:
-    if len(files) <= MAX_NAMED_FILES:
-        return "[" + ", ".join(f'folder + "/{one}"' for one in files) + "]"
-    return f'[f"{{folder}}/elements-{{n:05d}}.tfrecord" for n in range({len(files)})]'
 
 
 def _decoded(part: PackedPart, tf: str, *, rows: bool) -> str:

@@ -26,13 +26,15 @@ from slowtrain.trace import Trace
 MARK = "cache()"  # in the marked edits
 OPERATIONS = ((), ("from_generator",), ("interleave",), ("flat_map",))  # () is map
 MAX_CALL_DEPTH = 6  # functions around the data set
+MAX_DATASETS = 4  # of one line: training, validation, test
 
 
 @dataclass(frozen=True)
 class PackingPlace:
     """What can be packed: the results of an operation, or the contents of the files that its function reads.
 
-    ``same_order``: False if a shuffle has to move behind it. ``content_of``: for contents, the number of the part of
+    ``same_order``: False if a shuffle has to move behind it. ``datasets``: how many the script builds there.
+    ``content_of``: for contents, the number of the part of
     an element that names its file. ``function_edits``: they let the function take the content in place of the file.
     """
 
@@ -40,6 +42,7 @@ class PackingPlace:
     marked_edits: tuple[Edit, ...]
     same_order: bool = True
     content_of: int | None = None
+    datasets: int = 1
     function_edits: tuple[Edit, ...] = ()
 
 
@@ -49,8 +52,9 @@ def find_packed_results(trace: Trace, places: Iterable[Place]) -> PackingPlace |
         for names in OPERATIONS:
             found, same = dataset_edits.add_cache(source, place.line, None, *names)
             at = _marked_node(source, found)
-            if at is not None and are_valid_edits(source, found) and _runs_once(trace, source, at):
-                return PackingPlace(place, tuple(found), same)
+            count = _run_count(trace, source, at) if at is not None and are_valid_edits(source, found) else 0
+            if count:
+                return PackingPlace(place, tuple(found), same, datasets=count)
     return None
 
 
@@ -58,13 +62,12 @@ def find_packed_contents(trace: Trace, places: Iterable[Place]) -> PackingPlace 
     """The first of ``places`` with a map whose function reads the file that a part of the element names."""
     for place, source in _sources_at(trace, places):
         found = packed_contents.find_file_reading(source, place.line)
-        if found is None or not _runs_once(trace, source, found.maker):
+        count = _run_count(trace, source, found.maker) if found is not None else 0
+        if found is None or not count:
             continue
-        together = [*found.marked_edits, *found.function_edits]
-        if are_valid_edits(source, together):
-            return PackingPlace(
-                place, tuple(found.marked_edits), content_of=found.position, function_edits=tuple(found.function_edits)
-            )
+        marked, function_edits = tuple(found.marked_edits), tuple(found.function_edits)
+        if are_valid_edits(source, [*marked, *function_edits]):
+            return PackingPlace(place, marked, True, found.position, count, function_edits)
     return None
 
 
@@ -80,8 +83,9 @@ def named_results(trace: Trace, place: Place) -> PackingPlace | None:
         names = ("map", *(name for names in OPERATIONS for name in names))
         calls = node_lookup.calls_at_line(source, place.line, *names)
         found = chain_edits.append_operation(source, calls[0], f".{MARK}") if len(calls) == 1 else []
-        if found and are_valid_edits(source, found) and _runs_once(trace, source, calls[0]):
-            return PackingPlace(place, tuple(found))
+        count = _run_count(trace, source, calls[0]) if found and are_valid_edits(source, found) else 0
+        if count:
+            return PackingPlace(place, tuple(found), datasets=count)
     return None
 
 
@@ -114,19 +118,20 @@ def _marked_node(source: Source, found: Sequence[Edit]) -> ast.AST | None:
     return max(around, key=edits.node_start, default=None)
 
 
-def _runs_once(trace: Trace, source: Source, node: ast.AST, depth: int = MAX_CALL_DEPTH) -> bool:
-    """Whether the project runs ``node`` once: it is in no loop, and one place, which runs once, calls its function.
+def _run_count(trace: Trace, source: Source, node: ast.AST, depth: int = MAX_CALL_DEPTH) -> int:
+    """How often the project runs ``node``, one that is in no loop: once for each place that calls its function.
 
-    A second data set of the same line would get the packed elements of the first one.
+    0 if the text does not tell. Each run builds a data set, and each data set needs packed elements of its own.
     """
     if scope_names.enclosing_loops(source, node):
-        return False
+        return 0
     function = node_lookup.enclosing_function(source, node)
     if function is None:
-        return True
+        return 1
     sources = {one.text: one for one in (source, *recorded_sources(trace))}.values()
     calls = [(one, call) for one in sources for call in call_index.index_of(one).calls_of(function.name)]
-    return depth > 0 and len(calls) == 1 and _runs_once(trace, *calls[0], depth - 1)
+    counts = [_run_count(trace, *one, depth - 1) for one in calls] if depth and len(calls) <= MAX_DATASETS else []
+    return sum(counts) if counts and all(counts) else 0
 
 
 def replace_mark(marked_edits: Iterable[Edit], text: str) -> list[Edit]:
