@@ -21,7 +21,7 @@ from . import packing
 pytestmark = pytest.mark.tensorflow
 
 RECORDS = [bytes([n % 251]) * (n * 37 % 900) for n in range(400)]
-SHARD_BYTES = 10_000
+SHARD_BYTES, KILLS = 10_000, 4
 
 
 def written(folder: Path, stop: int | None = None, plan: str = "plan") -> Any:
@@ -153,7 +153,8 @@ PACK = """
     form = element_records.describe_elements(data.element_spec)
     print("ready", flush=True)
     try:
-        packing_job.pack_dataset(data, packing_job.PackingJob(sys.argv[1], "plan", form, 6000, 1 << 20))
+        found = packing_job.pack_dataset(data, packing_job.PackingJob(sys.argv[1], "plan", form, 6000, 1 << 20))
+        print(found.resumed)
     except InputError as error:
         print(error)
 """
@@ -162,9 +163,9 @@ PACK = """
 def test_killed_at_random_moments_the_bytes_are_the_same(tmp_path: Path) -> None:
     done = packing.run(tmp_path, PACK, str(tmp_path / "whole"))
     assert done.returncode == 0, done.stderr
-    whole, generator, kills = tmp_path / "whole", random.Random(7), 0
+    whole, generator = tmp_path / "whole", random.Random(7)
     folder, part = tmp_path / "killed", tmp_path / "killed.part"
-    while not folder.exists():
+    for _ in range(KILLS):
         child = subprocess.Popen([sys.executable, str(tmp_path / "run.py"), str(folder)], stdout=subprocess.PIPE)
         assert child.stdout is not None
         child.stdout.readline()
@@ -172,12 +173,15 @@ def test_killed_at_random_moments_the_bytes_are_the_same(tmp_path: Path) -> None
         # Waits until it writes again, so that each round gets further, then kills it at any moment.
         while child.poll() is None and len(list(part.glob("*.tfrecord"))) <= before:
             time.sleep(0.002)
-        time.sleep(generator.uniform(0, 0.3))
-        kills += child.poll() is None
+        time.sleep(generator.uniform(0, 0.05))
+        assert child.poll() is None
         child.send_signal(signal.SIGKILL)
         child.wait()
         child.stdout.close()
-    assert kills > 2
+    assert not folder.exists()
+    done = packing.run(tmp_path, PACK, str(folder))
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout.splitlines()[-1]) > KILLS  # elements of shards that were finished before
     assert packing.contents(folder) == packing.contents(whole)
     assert not part.exists()
 

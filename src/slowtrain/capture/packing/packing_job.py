@@ -34,10 +34,12 @@ Row = tuple[tuple[Any, ...], int]  # the values of a record, and the number of i
 
 
 class ElementFailure(InputError):
-    """The source cannot make the element of this number, or one of its block."""
+    """The source cannot make the element of this number, or one of the block that begins with it."""
 
-    def __init__(self, element: int, reason: str) -> None:
-        super().__init__(f"element {element:,} cannot be made: {reason}; finished shards are kept")
+    def __init__(self, element: int, block: int, reason: str) -> None:
+        last = element + block - 1
+        what = f"element {element:,}" if block == 1 else f"one of the elements {element:,} to {last:,}"
+        super().__init__(f"{what} cannot be made: {reason}; finished shards are kept")
         self.element = element
 
 
@@ -100,7 +102,7 @@ def made_rows(dataset: Any, form: ElementForm, start: int = 0) -> Iterator[Row]:
             yield values, count
             made += count
     except (OSError, ValueError, tf.errors.OpError) as error:
-        raise ElementFailure(made, failure_line(error)) from None
+        raise ElementFailure(made, form.block, failure_line(error)) from None
 
 
 def failure_line(error: BaseException) -> str:
