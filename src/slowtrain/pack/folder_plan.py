@@ -35,9 +35,8 @@ def _sampled_plan(
 ) -> PackingPlan:
     from slowtrain.capture.packing import folder_elements, packing_job  # import TensorFlow
 
-    dataset = folder_elements.folder_dataset(files, source, image_shape)
     job = packing_job.PackingJob(str(work.absolute()), SAMPLE_PLAN)
-    found = packing_job.sample_dataset(dataset, job)
+    found = folder_elements.sample_folder(files, source, image_shape, job)
     elements, sample, target = found.elements, found.sample, output.absolute()
     return PackingPlan(
         source,

@@ -121,8 +121,8 @@ def run_marked_script(
 ) -> list[Mapping[str, Any]]:
     """Runs the script with our call at the mark, and returns the result of each data set that it builds there.
 
-    Raises ``InputError`` with the reason if there are not as many as there are outputs in ``job``. ``limits``: as for
-    ``run_probe``.
+    Raises ``InputError`` with the reason if there are not as many as there are outputs in ``job``. ``folder`` and
+    ``limits``: as for ``run_probe``.
     """
     take = TAKE_RESULTS if place.content_of is None else f"{TAKE_CONTENTS}({place.content_of})"
     edits = packing_edits.replace_mark(place.marked_edits, f"apply({take})")
@@ -130,8 +130,7 @@ def run_marked_script(
     result = folder / RESULT_FILE
     own = [name for output in job["outputs"] for name in (output, output + ".part")]
     candidate = Candidate("pack", texts, Treatment(packing={**job, "result": str(result), "folders": own}))
-    folder.mkdir(parents=True, exist_ok=True)
-    found = probe_process.run_probe(script, candidate, rule, folder / "probe", **limits)
+    found = probe_process.run_probe(script, candidate, rule, folder, **limits)
     values = read_result(result)
     if "error" in values:
         raise InputError(str(values["error"]))
@@ -163,7 +162,7 @@ def _pack_script(plan: PackingPlan, say: SayProgress) -> tuple[PackedFolder, ...
         "lengths": plan.lengths, "shard_bytes": plan.shard_bytes,
     }  # fmt: skip
     with tempfile.TemporaryDirectory(prefix="slowtrain-pack-") as temporary:
-        folder = Path(temporary)
+        folder = Path(temporary, "probe")
 
         def tick(_seconds: float) -> None:
             progress = read_result(folder / RESULT_FILE)

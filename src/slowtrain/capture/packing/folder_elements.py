@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import itertools
 import time
@@ -14,7 +15,7 @@ import tensorflow as tf
 
 from slowtrain.capture.packing import folder_files, packing_job
 from slowtrain.capture.packing.folder_files import FolderFiles
-from slowtrain.capture.packing.packing_job import PackingJob
+from slowtrain.capture.packing.packing_job import PackingJob, SampledDataset
 from slowtrain.capture.packing.shard_writer import SayProgress
 from slowtrain.errors import InputError
 from slowtrain.model.packing import PackedFolder, PackingPlan, PackingSource
@@ -29,11 +30,24 @@ def pack_folder(plan: PackingPlan, plan_id: str, say: SayProgress) -> PackedFold
     job = PackingJob(plan.output, plan_id, plan.form, plan.elements, plan.shard_bytes)
     Path(plan.output).parent.mkdir(parents=True, exist_ok=True)
     shape = plan.form.parts[0].shape if plan.source.decoded else None
-    try:
+    with _naming_the_file(files, shape):
         return packing_job.pack_dataset(folder_dataset(files, plan.source, shape), job, say)
+
+
+def sample_folder(files: FolderFiles, source: PackingSource, image_shape: Any, job: PackingJob) -> SampledDataset:
+    """Packs the first elements of a folder. Raises ``InputError`` that names the file to blame."""
+    with _naming_the_file(files, image_shape):
+        return packing_job.sample_dataset(folder_dataset(files, source, image_shape), job)
+
+
+@contextlib.contextmanager
+def _naming_the_file(files: FolderFiles, image_shape: Any) -> Iterator[None]:
+    """Replaces the failure of an element by one that names its file, where elements are files."""
+    try:
+        yield
     except packing_job.ElementFailure as failure:
         if files.kind == "files":
-            _require_readable(files, failure.element, plan.form.block, shape)
+            _require_readable(files, failure.element, failure.block, image_shape)
         raise
 
 

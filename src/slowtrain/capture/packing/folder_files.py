@@ -59,10 +59,16 @@ def find_files(folder: Path) -> FolderFiles:
 
 
 def folder_digest(folder: Path) -> str:
-    """SHA-256 of the names, sizes and modification times of all files: it changes when one of them does."""
+    """SHA-256 of the names, sizes and modification times of all files: it changes when one of them does.
+
+    Raises ``InputError`` for a file that cannot be read.
+    """
     digest = hashlib.sha256()
     for one in find_files(folder).files:
-        about = (folder / one).stat()
+        try:
+            about = (folder / one).stat()
+        except OSError as error:
+            raise InputError(f"cannot read {folder / one} ({error.strerror}); nothing was written") from error
         digest.update(f"{one}\0{about.st_size}\0{about.st_mtime_ns}\0".encode())
     return digest.hexdigest()
 
@@ -116,7 +122,7 @@ def has_rows(path: Path) -> bool:
 def read_arrays(path: Path) -> dict[str, np.ndarray]:
     """The arrays of an NPZ file by name. Raises ``InputError``."""
     try:
-        with np.load(path, allow_pickle=False) as archive:
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
             arrays = {name: archive[name] for name in sorted(archive.files)}
     except ValueError as error:
         if "allow_pickle" in str(error):
