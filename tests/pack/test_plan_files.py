@@ -21,7 +21,7 @@ PLAN = PackingPlan(
     ElementForm(
         (PackedPart("0", "uint8", (8, None), "tensor"), PackedPart("1", "string", None, "tensor")), "({0}, {1})"
     ),
-    PackingSample(100, 192.5, 800.25, 40.0, 12.0, 100),
+    PackingSample(100, 192.5, 800.25, 750.0, 40.0, 12.0, 100),
     (1000,),
     192_500,
     0.8,

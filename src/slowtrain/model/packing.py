@@ -76,14 +76,16 @@ class PackingSource:
 class PackingSample:
     """What a few elements showed.
 
-    ``source_us``: to make an element as the source does now. ``read_us``: to read it back in the packed form, from the
-    disk and not from memory. ``write_us``: to write it. ``verified``: elements that were read back and are equal, bit
-    for bit. ``work_us``: what is still done for each element after reading, such as decoding.
+    ``source_us``: to make an element as the source does now, ``source_cpu_us``: the processor time of that.
+    ``read_us``: to read it back in the packed form, from the disk and not from memory. ``write_us``: to write it.
+    ``verified``: elements that were read back and are equal, bit for bit. ``work_us``: what is still done for each
+    element after reading, such as decoding.
     """
 
     elements: int
     element_bytes: float
     source_us: float
+    source_cpu_us: float
     read_us: float
     write_us: float
     verified: int

@@ -32,6 +32,7 @@ from slowtrain.whatif import Supply
 
 DIAGNOSIS_S = 20.0  # of training: two profiler windows
 SAMPLING_SHARE = 0.3  # of the time left may go into the sample
+MAKING_FAMILIES = frozenset({"Map", "FlatMap", "Interleave", "Generator"})
 SAMPLE_PLAN = "sample"  # in place of a plan's id
 NO_PLACE = (
     "packing needs a map, from_generator, interleave or flat_map that is built once and gives the same results in each "
@@ -84,7 +85,8 @@ def plan_script(bench: Bench, output: Path, recording: Path | None = None, at: P
     """
     trace = recording_trace.load_recording(recording) if recording is not None else _record(bench)
     found = [_with_full_names(trace, one) for one in _packing_places(bench, trace, at)]
-    place, sampled, rejected = _faster_place(bench, output, found)
+    node = _node_at(trace, found[0].place)
+    place, sampled, rejected = _faster_place(bench, output, found, max(node.parallelism or 1.0, 1.0) if node else 1.0)
     plan = replace(_plan_of(bench, output, place, sampled), rejected=rejected)
     plan = replace(plan, saving=packing_saving(trace, place.place, plan.sample))
     bench.say("measuring the packed sample")
@@ -107,11 +109,12 @@ def _packing_places(bench: Bench, trace: Trace, at: Place | None) -> list[Packin
 
 
 def _faster_place(
-    bench: Bench, output: Path, places: list[PackingPlace]
+    bench: Bench, output: Path, places: list[PackingPlace], parallelism: float
 ) -> tuple[PackingPlace, SampledPlace, tuple[str, ...]]:
     """The place whose packed elements are ready sooner, its sample, and why not the other one.
 
-    Raises ``InputError`` with the reasons if none can be sampled.
+    ``parallelism``: elements that the operation makes at once. Raises ``InputError`` with the reasons if none can be
+    sampled.
     """
     sampled: list[tuple[PackingPlace, SampledPlace]] = []
     reasons: list[str] = []
@@ -123,7 +126,7 @@ def _faster_place(
             reasons.append(f"{_words_of(place)}: {error}")
     if not sampled:
         raise InputError("; ".join(reasons))
-    sampled = _with_work(sampled)
+    sampled = _with_work(sampled, parallelism)
     free = packing_run.free_bytes(output.absolute())
     fitting = [one for one in sampled if (one[1].total_bytes or 0) < free] or sampled
     best = min(fitting, key=lambda one: one[1].sample.ready_us)
@@ -135,10 +138,12 @@ def _faster_place(
     return (*best, tuple(reasons))
 
 
-def _with_work(sampled: list[tuple[PackingPlace, SampledPlace]]) -> list[tuple[PackingPlace, SampledPlace]]:
-    """With the work that is left for contents of files: what making the results takes beyond reading."""
-    made = {place.content_of is None: one.sample.source_us for place, one in sampled}
-    left_us = max(made.get(True, 0.0) - made.get(False, 0.0), 0.0)
+def _with_work(
+    sampled: list[tuple[PackingPlace, SampledPlace]], parallelism: float
+) -> list[tuple[PackingPlace, SampledPlace]]:
+    """With the work that is left for contents of files: the processor time of the results beyond that of reading."""
+    made = {place.content_of is None: one.sample.source_cpu_us for place, one in sampled}
+    left_us = max(made.get(True, 0.0) - made.get(False, 0.0), 0.0) / parallelism
     return [(place, one if place.content_of is None else replace(one, work_us=left_us)) for place, one in sampled]
 
 
@@ -237,7 +242,7 @@ def _plan_of(bench: Bench, output: Path, place: PackingPlace, sampled: SampledPl
 def packing_saving(trace: Trace, place: Place, sample: PackingSample) -> Saving | None:
     """What reading packed elements saves of a step, by replaying the recorded pipeline; None if it is unknown there."""
     pipe = trace.pipeline
-    node = next((n for n in pipe.nodes if place in input_feed.user_lines(n)), None) if pipe is not None else None
+    node = _node_at(trace, place)
     if pipe is None or node is None:
         return None
     count = input_feed.calls_per_batch(pipe, node)
@@ -245,6 +250,13 @@ def packing_saving(trace: Trace, place: Place, sample: PackingSample) -> Saving 
     read = replace(node, ms=count * sample.ready_us / 1e3, parallelism=1.0)
     supply = Supply(pipeline=pipe.with_nodes(read, *upstream), spread=(0.7, 1.1))
     return price_remedies(trace, [supply], "step")
+
+
+def _node_at(trace: Trace, place: Place) -> Node | None:
+    """The node of the recorded pipeline that makes the elements at ``place``."""
+    nodes = trace.pipeline.nodes if trace.pipeline is not None else ()
+    found = [n for n in nodes if n.family in MAKING_FAMILIES and place in input_feed.user_lines(n)]
+    return found[-1] if found else None
 
 
 def _prove_on_sample(

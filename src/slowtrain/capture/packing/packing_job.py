@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import linecache
-import math
 import os
 import re
 import time
@@ -24,7 +23,7 @@ from slowtrain.script.fixes.input import packed_reading
 
 SAMPLE_S = 4.0  # of making elements; enough for some hundred of those that are worth packing
 MAX_SAMPLE_BYTES = 256 << 20
-MIN_SAMPLE_ELEMENTS = 2  # the first one also pays for starting the pipeline
+MIN_SAMPLE_ROWS = 2
 RESERVED_DISK_SHARE = 0.05  # of the disk stays free
 MAX_MESSAGE_CHARACTERS = 300
 READER_FILE = "<read_packed>"
@@ -143,7 +142,8 @@ def sample_dataset(dataset: Any, job: PackingJob) -> SampledDataset:
     form = element_records.describe_elements(dataset.element_spec)
     length = known_length(dataset)
     part = dataset if job.limit is None else dataset.take(job.limit)
-    rows, source_us, is_whole = _first_rows(part, form)
+    first = _first_rows(part, form)
+    rows, is_whole = first.rows, first.is_whole
     elements = sum(count for _, count in rows)
     if not elements:
         raise InputError("the data set is empty; there is nothing to pack")
@@ -166,27 +166,41 @@ def sample_dataset(dataset: Any, job: PackingJob) -> SampledDataset:
     if verified != elements:
         raise InputError(f"element {verified:,} read back differs from the one written; please report this")
     read_us = _read_from_disk_us(packed, form)
-    sample = PackingSample(elements, packed.bytes / elements, source_us, read_us, write_us, verified)
+    sample = PackingSample(
+        elements, packed.bytes / elements, first.source_us, first.source_cpu_us, read_us, write_us, verified
+    )
     is_whole = is_whole and (job.limit is None or elements < job.limit or length == elements)
     return SampledDataset(form, sample, elements if is_whole else length, is_whole)
 
 
-def _first_rows(dataset: Any, form: ElementForm) -> tuple[list[Row], float, bool]:
-    """The first records, µs to make an element, and whether these are all elements."""
+@dataclass(frozen=True)
+class _FirstRows:
+    """The first records of a data set, the time to make an element of them, and whether these are all."""
+
+    rows: list[Row]
+    source_us: float
+    source_cpu_us: float
+    is_whole: bool
+
+
+def _first_rows(dataset: Any, form: ElementForm) -> _FirstRows:
     rows: list[Row] = []
-    size, begun, first_s, first_count = 0, time.perf_counter(), math.inf, 0
+    size, is_whole = 0, True
+    begun = marks = (time.perf_counter(), time.process_time())
     for values, count in made_rows(dataset, form):
-        now = time.perf_counter()
         if not rows:
-            first_s, first_count = now, count
+            marks = (time.perf_counter(), time.process_time())
         rows.append((values, count))
         size += sum(len(v) if isinstance(v, bytes) else v.nbytes for v in values)
-        if len(rows) >= MIN_SAMPLE_ELEMENTS and (now - begun > SAMPLE_S or size > MAX_SAMPLE_BYTES):
-            return rows, 1e6 * (now - first_s) / (sum(c for _, c in rows) - first_count), False
-    elements = sum(count for _, count in rows)
-    if elements > first_count:
-        return rows, 1e6 * (time.perf_counter() - first_s) / (elements - first_count), True
-    return rows, 1e6 * (time.perf_counter() - begun) / max(elements, 1), True
+        ended = time.perf_counter() - begun[0] > SAMPLE_S or size > MAX_SAMPLE_BYTES
+        if ended and len(rows) >= MIN_SAMPLE_ROWS:
+            is_whole = False
+            break
+    timed = sum(count for _, count in rows[1:])  # the first record also pays for starting the pipeline
+    if not timed:
+        marks, timed = begun, sum(count for _, count in rows)
+    wall_s, cpu_s = time.perf_counter() - marks[0], time.process_time() - marks[1]
+    return _FirstRows(rows, 1e6 * wall_s / max(timed, 1), 1e6 * cpu_s / max(timed, 1), is_whole)
 
 
 def reading_dataset(form: ElementForm, packed: PackedFolder) -> Any:
