@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -15,7 +16,7 @@ from slowtrain.columns.input_pipeline import Node
 from slowtrain.errors import InputError
 from slowtrain.model import Edit, Effect, Place, Saving, Verdict
 from slowtrain.model.packing import ElementForm, PackedFolder, PackingPlan, PackingSample, PackingSource
-from slowtrain.number_text import format_number
+from slowtrain.number_text import format_count, format_number
 from slowtrain.pack import packing_run
 from slowtrain.pricing import price_remedies
 from slowtrain.script.locations.edits import packing_edits
@@ -271,6 +272,9 @@ def _prove_on_sample(
     if trial.failed:
         return None, f"not proven: {trial.failed}"
     effect = Effect.EXACT if place.same_order else Effect.EQUIVALENT
+    verdict = trial.verdict(effect)
+    if verdict is None or not math.isfinite(verdict.high):
+        return None, f"not proven: {format_count(len(trial.pairs), 'pair')} of runs fit into the time; give a --budget"
     parity = trial.parity(effect)
     note = f"the losses are not those of the unchanged data set: {parity.says}" if parity.holds is False else ""
-    return trial.verdict(effect), note
+    return verdict, note
