@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -78,8 +78,8 @@ def same(one: Any, two: Any) -> bool:
         return bool(one == two)
     one, two = np.asarray(one), np.asarray(two)
     if one.dtype == object:
-        return one.shape == two.shape and one.tolist() == two.tolist()
-    return one.dtype == two.dtype and one.shape == two.shape and one.tobytes() == two.tobytes()
+        return bool(one.shape == two.shape and one.tolist() == two.tolist())
+    return bool(one.dtype == two.dtype and one.shape == two.shape and one.tobytes() == two.tobytes())
 
 
 @pytest.mark.parametrize("name", [*NUMBERS, *STRUCTURES])
@@ -109,11 +109,11 @@ def _specs(source: Any) -> list[Any]:
 def test_blocks_of_any_size_hold_the_same_elements(block: int, tmp_path: Path) -> None:
     source = dataset("pairs")
     job = packing.job_for(source, tmp_path / "packed", block=block)
-    from slowtrain.capture.packing import element_records, packing_job
+    from slowtrain.capture.packing import element_records, packing_job, shard_writer
 
     form = element_records.describe_elements(source.element_spec)
     assert form.block > 1
-    with packing_job.ShardWriter(tmp_path / "packed", "plan", {}) as writer:
+    with shard_writer.ShardWriter(tmp_path / "packed", "plan", {}) as writer:
         for values, count in packing_job.made_rows(source, job.form):
             writer.write(element_records.encode_record(job.form, values), count)
         folder = writer.finish()
@@ -121,9 +121,12 @@ def test_blocks_of_any_size_hold_the_same_elements(block: int, tmp_path: Path) -
     assert folder.elements == COUNT
 
 
-def refused(name: str) -> Any:
-    import collections
+class Point(NamedTuple):
+    x: list[int]
+    y: list[int]
 
+
+def refused(name: str) -> Any:
     import tensorflow as tf
 
     data = tf.data.Dataset
@@ -131,7 +134,7 @@ def refused(name: str) -> Any:
         "ragged": lambda: data.from_tensor_slices(tf.ragged.constant([[1], [2, 3]])),
         "sparse": lambda: data.from_tensor_slices(tf.sparse.from_dense([[0, 1], [1, 0]])),
         "objects": lambda: data.range(9).window(3),
-        "named": lambda: data.from_tensor_slices(collections.namedtuple("P", "x y")([1, 2], [3, 4])),
+        "named": lambda: data.from_tensor_slices(Point([1, 2], [3, 4])),
         "endless": lambda: data.range(3).repeat(),
         "empty": lambda: data.range(0),
         "random": lambda: data.range(20).map(lambda n: tf.random.uniform([2])),

@@ -202,9 +202,11 @@ def test_a_disk_that_refuses_bytes(tmp_path: Path) -> None:
 def test_a_full_disk_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import tensorflow as tf
 
+    original = tf.io.TFRecordWriter
+
     class Full:
         def __init__(self, path: str) -> None:
-            self.path, self.count = path, 0
+            self.path, self.count, self.file = path, 0, original(path)
 
         def write(self, record: bytes) -> None:
             self.count += 1
@@ -215,14 +217,7 @@ def test_a_full_disk_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         def close(self) -> None:
             self.file.close()
 
-    original = tf.io.TFRecordWriter
-
-    def opened(path: str) -> Any:
-        full = Full(path)
-        full.file = original(path)  # type: ignore[attr-defined]
-        return full
-
-    monkeypatch.setattr(tf.io, "TFRecordWriter", opened)
+    monkeypatch.setattr(tf.io, "TFRecordWriter", Full)
     with pytest.raises(InputError) as error:
         written(tmp_path / "packed")
     kept = "finished shards are kept: make room and run the same command again"

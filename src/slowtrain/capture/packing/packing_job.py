@@ -229,7 +229,7 @@ def _same_bits(one: Any, two: Any) -> bool:
     if isinstance(one, bytes) or isinstance(two, bytes):
         return bool(one == two)
     one, two = np.asarray(one), np.asarray(two)
-    return one.dtype == two.dtype and one.shape == two.shape and one.tobytes() == two.tobytes()
+    return bool(one.dtype == two.dtype and one.shape == two.shape and one.tobytes() == two.tobytes())
 
 
 def _read_from_disk_us(packed: PackedFolder, form: ElementForm) -> float:

@@ -16,6 +16,7 @@ import tensorflow as tf
 
 from slowtrain.capture.packing import packing_job, shard_writer
 from slowtrain.capture.packing.packing_job import PackingJob
+from slowtrain.capture.packing.shard_writer import SayProgress
 from slowtrain.capture.sandbox import probe
 from slowtrain.errors import InputError
 from slowtrain.model.packing import ElementForm
@@ -86,7 +87,7 @@ def _sampled(dataset: Any, job: PackingJob) -> dict[str, Any]:
     return asdict(found)
 
 
-def _progress_writer() -> packing_job.SayProgress:
+def _progress_writer() -> SayProgress:
     result = (probe.packing_values() or {})["result"]
     before = sum(one["elements"] for one in _results)
     before_bytes = sum(shard["bytes"] for one in _results for shard in one["shards"])

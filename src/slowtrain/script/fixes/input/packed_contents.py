@@ -63,7 +63,9 @@ def find_file_reading(source: Source, line: int) -> FileReading | None:
 def _single_reading(source: Source, function: ast.FunctionDef | ast.Lambda) -> tuple[int, ast.Call] | None:
     """The number of the parameter that names the file, and the only call that reads it."""
     given = function.args
-    if given.vararg or given.kwarg or given.kwonlyargs or given.posonlyargs or getattr(function, "decorator_list", ()):
+    if given.vararg or given.kwarg or given.kwonlyargs or given.posonlyargs:
+        return None
+    if isinstance(function, ast.FunctionDef) and function.decorator_list:
         return None
     body = [function.body] if isinstance(function, ast.Lambda) else function.body
     calls = [node for one in body for node in syntax_tree.walk(one) if isinstance(node, ast.Call)]
