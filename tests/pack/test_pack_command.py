@@ -95,12 +95,12 @@ def test_the_plan_says_first_what_will_happen(planned: Path) -> None:
     for words in (
         "an element is ready",
         "the 2 data sets built there, 600 elements",
-        "disk:",
-        "time:",
-        "proof:",
+        "disk: ",
+        "time: ",
+        "540 elements of the sample read back, equal bit for bit and in order",
         "slowtrain pack pack.json",
     ):
-        assert words in said
+        assert words in " ".join(said.split())
     assert not list(planned.glob("packed-train*"))
     assert not (planned / "trained.txt").exists()
 
@@ -108,8 +108,7 @@ def test_the_plan_says_first_what_will_happen(planned: Path) -> None:
 def test_the_packed_script_reads_the_same_elements(planned: Path) -> None:
     done = pack(planned, "pack.json")
     assert done.returncode == 0, done.stderr
-    assert "540 elements" in done.stdout
-    assert "60 elements" in done.stdout
+    assert "540 elements in 1 file" in " ".join(done.stdout.split())
     assert not (planned / "trained.txt").exists()
     original = (planned / "train.py").read_text()
     wanted = digest_of(planned, "train.py")
@@ -124,8 +123,9 @@ def test_the_packed_script_reads_the_same_elements(planned: Path) -> None:
     (planned / "away").rename(planned / "images")
     (planned / "train.py").write_text(original)
     again = pack(planned, "pack.json")
-    assert "was complete: 540 elements" in again.stdout
-    assert "all checksums are right" in again.stdout
+    said = " ".join(again.stdout.split())
+    assert "was complete: 540 elements" in said
+    assert said.count("all checksums are right") == 2
 
 
 def test_killed_at_random_moments_a_script_is_packed_to_the_same_bytes(planned: Path, tmp_path: Path) -> None:

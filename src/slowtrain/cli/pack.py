@@ -97,7 +97,7 @@ def _named_place(text: str) -> Place:
     file, _, line = text.rpartition(":")
     if not line.isdecimal() or not Path(file).is_file():
         raise InputError(f"--at {text}: write a file and a line of your code, such as train.py:12")
-    return Place(file, int(line))
+    return Place(str(Path(file).absolute()), int(line))
 
 
 def _pack_by_plan(args: argparse.Namespace) -> int:
