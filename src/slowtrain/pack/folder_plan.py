@@ -66,7 +66,8 @@ def _faster_image_plan(files: FolderFiles, encoded: PackingPlan, output: Path, w
     except InputError as error:
         return replace(encoded, rejected=(f"decoded: {error}",))
     pixels = f"{format_number(decoded.sample.read_us)} µs each, {format_number(decoded.sample.element_bytes)} bytes"
-    if decoded.sample.read_us < ready_us and (decoded.bytes or 0) < decoded.free_bytes:
+    is_faster = packing_run.MIN_LARGER_FORM_GAIN * decoded.sample.read_us < ready_us
+    if is_faster and (decoded.bytes or 0) < decoded.free_bytes:
         return replace(decoded, rejected=(f"encoded: {figures}, pixels in {pixels}",))
-    why = "pixels are no faster" if decoded.sample.read_us >= ready_us else "the disk has no room for pixels"
+    why = "the disk has no room for pixels" if is_faster else "pixels are hardly faster"
     return replace(encoded, rejected=(f"decoded: {why}: {pixels}; {figures}",))

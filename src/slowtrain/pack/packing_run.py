@@ -26,6 +26,7 @@ from slowtrain.verify.measurement import probe_process
 from slowtrain.verify.measurement.edited_files import EditedFiles
 from slowtrain.verify.measurement.probe_process import Candidate, Probe, Rule, Script, Treatment
 
+MIN_LARGER_FORM_GAIN = 1.2  # times as fast: a form with more bytes has to be, because it fills disks and page caches
 MIN_FREE_BYTES = 64 << 20  # that packing leaves on the disk
 RESULT_FILE = "result.json"
 

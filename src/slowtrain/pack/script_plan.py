@@ -130,10 +130,13 @@ def _faster_place(
     sampled = _with_work(sampled, parallelism)
     free = packing_run.free_bytes(output.absolute())
     fitting = [one for one in sampled if (one[1].total_bytes or 0) < free] or sampled
-    best = min(fitting, key=lambda one: one[1].sample.ready_us)
+    enough_us = packing_run.MIN_LARGER_FORM_GAIN * min(one[1].sample.ready_us for one in fitting)
+    fast = [one for one in fitting if one[1].sample.ready_us <= enough_us]
+    best = min(fast, key=lambda one: one[1].sample.element_bytes)
     for other in sampled:
         if other is not best:
-            why = "are ready later" if other in fitting else "do not fit on the disk"
+            slow = "are ready later" if other not in fast else "are larger and hardly faster"
+            why = slow if other in fitting else "do not fit on the disk"
             figures = f"{format_number(other[1].sample.ready_us)} µs and {other[1].sample.element_bytes:,.0f} bytes"
             reasons.append(f"the {_words_of(other[0])} {why}: {figures} an element")
     return (*best, tuple(reasons))
