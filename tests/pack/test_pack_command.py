@@ -128,6 +128,7 @@ def test_the_packed_script_reads_the_same_elements(planned: Path) -> None:
     assert said.count("all checksums are right") == 2
 
 
+@pytest.mark.slow
 def test_killed_at_random_moments_a_script_is_packed_to_the_same_bytes(planned: Path, tmp_path: Path) -> None:
     plan = json.loads((planned / "pack.json").read_text())
     plan["plan"]["shard_bytes"] = 300_000
