@@ -20,6 +20,7 @@ from slowtrain import cli
 from slowtrain.cause_folder import cause_files
 from slowtrain.cli import explain
 from slowtrain.model import measurements
+from slowtrain.pack import plan_file
 from slowtrain.report import crossover, doctor, documents, lint, oom, proof, rates, shrink, sizing
 
 DOCS = Path(__file__).parent
@@ -51,6 +52,7 @@ def schemas() -> dict[str, dict[str, Any]]:
         "lint": (lint.LintDocument, lint.SCHEMA),
         "memory": (measurements.MemoryAnswer, sizing.MEMORY_SCHEMA),
         "oom": (oom.OomDocument, oom.SCHEMA),
+        "pack": (plan_file.PlanDocument, plan_file.SCHEMA),
         "rate": (measurements.RateSweep, rates.RATE_SCHEMA),
         "shrink": (shrink.ShrinkDocument, shrink.SCHEMA),
     }

@@ -43,9 +43,10 @@ RANKS = {
     "checkup": 9,
     "verify": 10,
     "watch": 10,
-    "monitor": 11,
-    "cli": 11,
-    "__main__": 12,
+    "pack": 11,
+    "monitor": 12,
+    "cli": 12,
+    "__main__": 13,
 }
 FRAMEWORKS = {"tensorflow", "keras", "tf_keras"}
 # The examples of causes are scripts of users.

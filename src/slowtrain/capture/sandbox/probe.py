@@ -82,7 +82,8 @@ def child(file: str) -> None:
 
 def _install_sandbox(plan: dict[str, Any], file: str, unpatched: list[str]) -> ScratchFolder:
     folder = Path(file).parent
-    scratch = ScratchFolder(folder / "scratch", (folder,), plan["temporary"])
+    own = (folder, *(Path(one) for one in plan.get("packing", {}).get("folders", ())))
+    scratch = ScratchFolder(folder / "scratch", own, plan["temporary"])
     redirect = FileRedirection(scratch)
     redirect.install()
     tensorflow_redirection.install_tensorflow_redirection(redirect, unpatched.append)
@@ -115,6 +116,12 @@ def _spawn_in_sandbox(file: str) -> Any:
 def candidate_texts() -> dict[str, str]:
     """Returns the files of a candidate, by absolute path; empty if this run is not a candidate."""
     found: dict[str, str] = _current_plan.get("overlay", {})
+    return found
+
+
+def packing_values() -> dict[str, Any] | None:
+    """Returns what this run packs, as JSON values; None if it packs nothing."""
+    found: dict[str, Any] | None = _current_plan.get("packing")
     return found
 
 

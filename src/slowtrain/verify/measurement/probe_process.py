@@ -41,7 +41,7 @@ _ANSI_STYLE = re.compile(r"\x1b\[\d*m")
 MIN_LONG_STEP_FACTOR = 3.0  # times the median: a longer step contains something that the others do not
 MIN_UNEVEN_SHARE = 0.05  # of the time spent in such steps beyond the median; less may be caused by the machine
 MIN_LONG_STEPS = 6
-PLANNED = ("rebatch", "requests", "results", "other_seeds", "model", "inference")  # fields of a treatment that the probe's plan contains
+PLANNED = ("rebatch", "requests", "results", "other_seeds", "model", "inference", "packing")  # fields of a treatment that the probe's plan contains
 TRAINING, CALLS = "training", "calls"
 MAX_TRAINING_S = 30.0  # of training, which is enough for a pair of probes
 
@@ -77,7 +77,8 @@ class Treatment:
     number. ``requests``: records the allocator during so many training steps, after which the probe ends. ``model``:
     changes of ``capture/sandbox/model_changes``; if it is not None, the model's layers are recorded. ``inference``:
     measures the model in forms for inference, after which the probe ends. ``results``: of so many first steps the loss
-    is kept. ``other_seeds``: is added to the seeds that the script itself sets.
+    is kept. ``other_seeds``: is added to the seeds that the script itself sets. ``packing``: what is packed or sampled
+    where the candidate's text says so, as values of JSON.
     """
 
     cures: tuple[str, ...] = ()
@@ -87,6 +88,7 @@ class Treatment:
     inference: bool | None = None
     results: int | None = None
     other_seeds: int | None = None
+    packing: Mapping[str, Any] | None = None
     environment: Mapping[str, str] = field(default_factory=dict)
 
 

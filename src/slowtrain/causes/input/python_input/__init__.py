@@ -65,6 +65,7 @@ class PythonInput(Cause[PythonWork]):
 
     title = "Input is made by Python"
     needs = frozenset({Signal.STEPS, Signal.INPUT, Signal.PYTHON})
+    cured_by_packing = True
     symptoms = frozenset({Category.INPUT, Category.PYTHON})
     words = (
         "from_generator", "numpy_function", "py_function", "PyDataset", "utils.Sequence", "utils import Sequence",

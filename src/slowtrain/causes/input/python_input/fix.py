@@ -8,7 +8,7 @@ from slowtrain.causes.input.python_input import PythonWork
 from slowtrain.columns.input_pipeline import Node
 from slowtrain.model import Effect, Place, Prescription
 from slowtrain.script.fixes.input import background_batches, generator_edits
-from slowtrain.script.locations.edits import input_edits, recorded_edits
+from slowtrain.script.locations.edits import input_edits, packing_edits, recorded_edits
 from slowtrain.trace import Trace
 from slowtrain.trace.signals import input_feed
 
@@ -32,6 +32,8 @@ def find_cures(trace: Trace, finding: PythonWork) -> Iterable[Prescription]:
             finding.kind, input_edits.hottest_function(trace, finding.where), on_jax=trace.on_jax
         )
         yield Prescription("edit", effect, says)
+    if node is not None:
+        yield from packing_edits.packing_advice(trace, finding.where)
 
 
 def _whole_batch_cure(trace: Trace, work: PythonWork, node: Node | None) -> Prescription:

@@ -24,6 +24,7 @@ class SlowStorage(Cause[IdleInputWait]):
 
     title = "Storage is the limit"
     needs = frozenset({Signal.STEPS, Signal.INPUT, Signal.MACHINE})
+    cured_by_packing = True
     symptoms = frozenset({Category.INPUT, Category.PYTHON})
 
     def wants(self, trace: Trace) -> frozenset[Signal]:

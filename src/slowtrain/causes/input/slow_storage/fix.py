@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from slowtrain.causes.idle_input_wait import IdleInputWait, reads_files
 from slowtrain.model import Effect, Prescription
 from slowtrain.script.fixes.input import background_batches
-from slowtrain.script.locations.edits import input_edits, recorded_edits
+from slowtrain.script.locations.edits import input_edits, packing_edits, recorded_edits
 from slowtrain.script.locations.recorded_sources import handmade_input
 from slowtrain.trace import Trace
 from slowtrain.trace.signals.input_feed import slowest_stage_nodes
@@ -25,6 +25,7 @@ def find_cures(trace: Trace, finding: IdleInputWait) -> Iterable[Prescription]:
     if cached:
         says = "keep what was read with .cache(): it fits in memory"
         yield Prescription("edit", Effect.EXACT, says, edits=cached, later=True)
+    yield from packing_edits.packing_advice(trace, finding.where)
     yield Prescription(
         "advice", Effect.EXACT, "read several pieces at once, or copy the data to a local disk or into memory"
     )

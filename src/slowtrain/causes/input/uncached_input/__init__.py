@@ -114,6 +114,7 @@ class UncachedInput(Cause[RepeatedWork | UnreadCache]):
 
     title = "The same input is made again every epoch"
     needs = frozenset({Signal.STEPS, Signal.INPUT, Signal.PIPELINE})
+    cured_by_packing = True
     recorded = frozenset({Signal.WRITTEN})
     symptoms = frozenset({Category.INPUT})
     words = (".map", "from_generator")

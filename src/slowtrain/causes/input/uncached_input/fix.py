@@ -9,7 +9,7 @@ from slowtrain.causes.input.uncached_input.caches import UNFILLED_REASONS, Unrea
 from slowtrain.columns.input_pipeline import repeats_input
 from slowtrain.model import Edit, Effect, Prescription
 from slowtrain.script.fixes.input import dataset_edits
-from slowtrain.script.locations.edits import recorded_edits
+from slowtrain.script.locations.edits import packing_edits, recorded_edits
 from slowtrain.script.text.source_file import Source
 from slowtrain.trace import Trace
 
@@ -36,6 +36,8 @@ def _cache_cures(trace: Trace, finding: RepeatedWork) -> Iterable[Prescription]:
     if any(repeats_input(n.name) for n in finding.pipeline.upstream_nodes(finding.node)):
         says = "map in front of shuffle and repeat, with .cache() behind it: one behind repeat is never full"
     yield Prescription("edit", effect, says, edits=changed, later=bool(changed or treated), treatment=treated)
+    if finding.on_disk or not changed:
+        yield from packing_edits.packing_advice(trace, finding.where()[:1])
 
 
 def _unread_cache_cures(finding: UnreadCache) -> Iterable[Prescription]:

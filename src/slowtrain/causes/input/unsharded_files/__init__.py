@@ -58,6 +58,7 @@ class UnshardedFiles(Cause[FileReading]):
 
     title = "Many small files are read one by one"
     needs = frozenset({Signal.STEPS, Signal.INPUT, Signal.PIPELINE})
+    cured_by_packing = True
     symptoms = frozenset({Category.INPUT})
     words = ("read_file", "TFRecordWriter")
 

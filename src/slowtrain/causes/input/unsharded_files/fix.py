@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from slowtrain.causes.input.unsharded_files import FileReading, ReadingKind, first_stage_places
 from slowtrain.model import Edit, Effect, Prescription
 from slowtrain.script.fixes.input import dataset_edits
-from slowtrain.script.locations.edits import input_edits, recorded_edits
+from slowtrain.script.locations.edits import input_edits, packing_edits, recorded_edits
 from slowtrain.script.text.source_file import Source
 from slowtrain.trace import Trace
 
@@ -20,7 +20,7 @@ def find_cures(trace: Trace, finding: FileReading) -> Iterable[Prescription]:
     elif finding.kind is ReadingKind.SINGLE_READER:
         yield from _parallel_reading_cures(trace)
     packed = "pack the files into a few TFRecord shards and read those with interleave"
-    yield Prescription("advice", Effect.EXACT, packed)
+    yield from packing_edits.packing_advice(trace, finding.where) or [Prescription("advice", Effect.EXACT, packed)]
     node = finding.node
     cached = input_edits.cache_if_repeatable(trace, finding.where, node) if node is not None else ()
     says = "or keep what was read with .cache(), if it fits in memory"

@@ -158,14 +158,14 @@ def add_cache(
     flow = several[0]
     before = flow.calls_before(call)
     names_before = [node_lookup.called_name(c) for c in before]
-    if not before and not _has_fixed_order(source, call):
+    if not before and not has_fixed_order(source, call):
         return [], False
     functions = [c for c in (*before, call) if node_lookup.called_name(c) in CALLING_OPERATIONS]
     drawn = any(not c.args or repeatable_functions.may_vary_by_call(source, c.args[0]) for c in functions)
     known = FINITE_OPERATIONS | {"shuffle"}
     if drawn or not set(names_before[1:]) <= known:
         return [], False
-    if before and not _has_fixed_order(source, before[0]):
+    if before and not has_fixed_order(source, before[0]):
         return [], False
     if not _is_built_once(source, call, several):
         return [], False
@@ -247,12 +247,15 @@ def shuffle_before_map(source: Source, line: int) -> list[Edit]:
 # -- what the text says
 
 
-def _has_fixed_order(source: Source, maker: ast.Call) -> bool:
+def has_fixed_order(source: Source, maker: ast.Call) -> bool:
     """Whether a data set gives the same elements in the same order in each epoch."""
     name = node_lookup.called_name(maker)
     if name == "from_generator":
         generator = node_lookup.argument_value(maker, "generator", 0)
         return generator is not None and generator_edits.is_repeatable_generator(source, generator, maker)
+    if name == "list_files":
+        shuffled = node_lookup.argument_value(maker, "shuffle", 1)
+        return isinstance(shuffled, ast.Constant) and shuffled.value is False
     return name in ORDERED_SOURCES
 
 

@@ -1,0 +1,116 @@
+"""How the elements of a data set become records: its form, and the bytes of each record.
+
+A record is a ``tf.train.Example`` with one bytes feature for each tensor of an element. Tensors of known shape are
+stored as their bytes, scalar strings as they are, all others as ``tf.io.serialize_tensor`` gives them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from math import prod
+from typing import Any
+
+import tensorflow as tf
+
+from slowtrain.errors import InputError
+from slowtrain.model.packing import ElementForm, PackedPart
+
+RAW_DTYPES = frozenset(
+    "bool uint8 int8 uint16 int16 int32 int64 float16 float32 float64 complex64 complex128".split()
+)  # that tf.io.decode_raw returns
+# Elements below this size are stored in blocks: reading a record takes about as long as copying so many bytes.
+MAX_BLOCK_BYTES, MAX_BLOCK_ELEMENTS = 64 << 10, 1024
+
+
+def describe_elements(spec: Any) -> ElementForm:
+    """The form for a data set's ``element_spec``. Raises ``InputError`` for what a record cannot hold."""
+    parts: list[PackedPart] = []
+    structure = _structure(spec, "", parts)
+    if not parts:
+        raise InputError("the elements of the data set hold no tensor; there is nothing to pack")
+    element_bytes = max(sum(_part_bytes(one) or 0 for one in parts), 1)
+    is_fixed = all(one.storage == "raw" for one in parts)
+    block = max(min(MAX_BLOCK_BYTES // element_bytes, MAX_BLOCK_ELEMENTS), 1) if is_fixed else 1
+    return ElementForm(tuple(parts), structure, block)
+
+
+def _structure(spec: Any, name: str, parts: list[PackedPart]) -> str:
+    """Python code for the nested structure, in the order of ``tf.nest.flatten``; adds the tensors to ``parts``."""
+    if type(spec) is tuple:
+        inner = [_structure(one, _joined(name, str(n)), parts) for n, one in enumerate(spec)]
+        return f"({', '.join(inner)},)" if len(inner) == 1 else f"({', '.join(inner)})"
+    if type(spec) is dict:
+        if not all(isinstance(key, str) for key in spec):
+            raise InputError("the elements are dictionaries whose keys are no strings; give them names to pack them")
+        # tf.nest.flatten sorts the keys
+        found = {key: _structure(spec[key], _joined(name, key), parts) for key in sorted(spec)}
+        return "{{" + ", ".join(f"{_escaped(key)}: {found[key]}" for key in spec) + "}}"
+    if not isinstance(spec, tf.TensorSpec):
+        raise InputError(f"{_refusal(spec)}{f' (in {name})' if name else ''}")
+    parts.append(_described_part(spec, name or "0"))
+    return f"{{{len(parts) - 1}}}"
+
+
+def _joined(name: str, inner: str) -> str:
+    return f"{name}/{inner}" if name else inner
+
+
+def _escaped(key: str) -> str:
+    return repr(key).replace("{", "{{").replace("}", "}}")
+
+
+def _refusal(spec: Any) -> str:
+    if isinstance(spec, tf.RaggedTensorSpec):
+        return (
+            "the data set yields ragged tensors, which records do not hold; call to_tensor() or pack in front of them"
+        )
+    if isinstance(spec, tf.SparseTensorSpec):
+        return "the data set yields sparse tensors, which records do not hold; pack in front of them"
+    return f"the data set yields objects ({type(spec).__name__}), which records do not hold; yield tensors to pack it"
+
+
+def _described_part(spec: Any, name: str) -> PackedPart:
+    dtype, shape = spec.dtype.name, None if spec.shape.rank is None else tuple(spec.shape.as_list())
+    if dtype in ("variant", "resource"):
+        raise InputError("the data set yields objects such as other data sets, which records do not hold; flatten it")
+    if dtype == "string" and shape == ():
+        return PackedPart(name, dtype, shape, "string")
+    is_raw = dtype in RAW_DTYPES and shape is not None and None not in shape and 0 not in shape
+    return PackedPart(name, dtype, shape, "raw" if is_raw else "tensor")
+
+
+def _part_bytes(part: PackedPart) -> int | None:
+    if part.storage != "raw" or part.shape is None:
+        return None
+    return prod(n for n in part.shape if n is not None) * int(tf.as_dtype(part.dtype).size)
+
+
+def element_rows(dataset: Any, form: ElementForm, start: int = 0) -> Iterator[tuple[tuple[Any, ...], int]]:
+    """The values of each record, from element ``start`` on, with the number of elements in it.
+
+    A value is an array, of a whole block if ``form`` has blocks, or bytes.
+    """
+    storages = [part.storage for part in form.parts]
+
+    def stored_parts(*element: Any) -> tuple[Any, ...]:
+        flat = tf.nest.flatten(element[0] if len(element) == 1 else element)
+        pairs = zip(flat, storages, strict=True)
+        return tuple(tf.io.serialize_tensor(one) if storage == "tensor" else one for one, storage in pairs)
+
+    rows = (dataset.skip(start) if start else dataset).map(stored_parts, num_parallel_calls=tf.data.AUTOTUNE)
+    if form.block > 1:
+        rows = rows.batch(form.block, num_parallel_calls=tf.data.AUTOTUNE)
+    for values in rows.as_numpy_iterator():
+        yield values, len(values[0]) if form.block > 1 else 1
+
+
+def encode_record(form: ElementForm, values: Sequence[Any]) -> bytes:
+    """The record for the values of one element or block. Equal values give equal bytes."""
+    feature = {
+        part.key: tf.train.Feature(
+            bytes_list=tf.train.BytesList(value=[value.tobytes() if part.storage == "raw" else value])
+        )
+        for part, value in zip(form.parts, values, strict=True)
+    }
+    encoded: bytes = tf.train.Example(features=tf.train.Features(feature=feature)).SerializeToString(deterministic=True)
+    return encoded

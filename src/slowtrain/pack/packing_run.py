@@ -1,0 +1,198 @@
+"""Does what a plan says: checks that it still holds, writes the folder, and makes the edit that reads it."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import math
+import os
+import tempfile
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from slowtrain.capture.packing import TAKE_CONTENTS, TAKE_RESULTS, folder_files, shard_writer
+from slowtrain.errors import InputError
+from slowtrain.model import Place
+from slowtrain.model.packing import ElementForm, PackedFolder, PackedShard, PackingPlan
+from slowtrain.number_text import format_count
+from slowtrain.pack.plan_file import plan_id
+from slowtrain.script.fixes.input import packed_reading
+from slowtrain.script.locations.edits import packing_edits
+from slowtrain.script.locations.edits.packing_edits import PackingPlace
+from slowtrain.script.text.source_file import parse_source
+from slowtrain.verify.measurement import probe_process
+from slowtrain.verify.measurement.edited_files import EditedFiles
+from slowtrain.verify.measurement.probe_process import Candidate, Probe, Rule, Script, Treatment
+
+MIN_LARGER_FORM_GAIN = 1.2  # times as fast: a form with more bytes has to be, because it fills disks and page caches
+MIN_FREE_BYTES = 64 << 20  # that packing leaves on the disk
+RESULT_FILE = "result.json"
+
+SayProgress = Callable[[int, int], None]  # elements and bytes
+
+
+def run_plan(plan: PackingPlan, say: SayProgress) -> tuple[PackedFolder, ...]:
+    """Writes the folders of a plan, one for each data set, or checks them if they are complete.
+
+    Raises ``InputError`` before it writes anything if the plan no longer holds, the disk has too little room, or a
+    folder holds something else.
+    """
+    folders = [Path(output) for output in plan.outputs]
+    packed = [shard_writer.is_packed_by(folder, part_id(plan, n)) for n, folder in enumerate(folders)]
+    if all(packed):
+        return tuple(shard_writer.check_packed_folder(folder) for folder in folders)
+    for number, folder in enumerate(folders):
+        if not packed[number]:
+            shard_writer.require_free_name(folder, part_id(plan, number))
+    require_same_source(plan)
+    require_room(plan)
+    folders[0].parent.mkdir(parents=True, exist_ok=True)
+    if plan.source.kind == "script":
+        return _pack_script(plan, say)
+    from slowtrain.capture.packing import folder_elements  # imports TensorFlow
+
+    return (folder_elements.pack_folder(plan, part_id(plan, 0), say),)
+
+
+def part_id(plan: PackingPlan, number: int) -> str:
+    """Identifies the elements of one data set of a plan."""
+    return f"{plan_id(plan)}-{number}"
+
+
+def require_room(plan: PackingPlan) -> None:
+    """Raises ``InputError`` if the disk of the output has too little space for what is still to be written."""
+    if plan.bytes is None:
+        return
+    folders = [Path(name) for output in plan.outputs for name in (output, output + ".part")]
+    written = sum(one.stat().st_size for folder in folders if folder.is_dir() for one in folder.iterdir())
+    needed, free = plan.bytes - written + MIN_FREE_BYTES, free_bytes(Path(plan.output))
+    if needed > free:
+        raise InputError(
+            f"{plan.output} needs {needed / 2**20:,.0f} MiB and its disk has {free / 2**20:,.0f} MiB; nothing was "
+            "written: make room, or make a plan with another --to"
+        )
+
+
+def free_bytes(output: Path) -> int:
+    """Free bytes on the disk where ``output`` will be."""
+    parent = next(one for one in output.absolute().parents if one.is_dir())
+    disk = os.statvfs(parent)
+    return disk.f_bavail * disk.f_frsize
+
+
+def require_same_source(plan: PackingPlan) -> None:
+    """Raises ``InputError`` if the script or the folder has changed since the plan was made."""
+    source = plan.source
+    if source.kind == "script":
+        if os.path.realpath(source.folder) != os.path.realpath(os.getcwd()):
+            raise InputError(f"the plan's script ran in {source.folder}; run this command there")
+        digest, what = file_digests({source.path, source.file}), " or ".join(sorted({source.path, source.file}))
+    else:
+        digest, what = folder_files.folder_digest(Path(source.path)), source.path
+    if digest != source.digest:
+        raise InputError(f"{what} has changed since the plan was made; nothing was written: make the plan again")
+
+
+def file_digests(paths: Iterable[str]) -> str:
+    """SHA-256 of the contents of files; a name that is no file, such as a module's, counts by itself."""
+    digest = hashlib.sha256()
+    for path in sorted(paths):
+        digest.update(path.encode() + b"\0")
+        if os.path.isfile(path):
+            digest.update(Path(path).read_bytes())
+    return digest.hexdigest()
+
+
+# -- a script's data set
+
+
+def script_of(plan: PackingPlan) -> Script:
+    return Script(plan.source.path, plan.source.arguments, plan.source.module)
+
+
+def place_of(plan: PackingPlan) -> PackingPlace:
+    place = Place(plan.source.file, plan.source.line)
+    return PackingPlace(place, plan.marked_edits, True, plan.content_of, len(plan.lengths), plan.function_edits)
+
+
+def run_marked_script(
+    script: Script, place: PackingPlace, job: Mapping[str, Any], rule: Rule, folder: Path, **limits: Any
+) -> list[Mapping[str, Any]]:
+    """Runs the script with our call at the mark, and returns the result of each data set that it builds there.
+
+    Raises ``InputError`` with the reason if there are not as many as there are outputs in ``job``. ``folder`` and
+    ``limits``: as for ``run_probe``.
+    """
+    take = TAKE_RESULTS if place.content_of is None else f"{TAKE_CONTENTS}({place.content_of})"
+    edits = packing_edits.replace_mark(place.marked_edits, f"apply({take})")
+    texts = EditedFiles().with_edits(edits, os.getcwd()).texts()
+    result = folder / RESULT_FILE
+    own = [name for output in job["outputs"] for name in (output, output + ".part")]
+    candidate = Candidate("pack", texts, Treatment(packing={**job, "result": str(result), "folders": own}))
+    found = probe_process.run_probe(script, candidate, rule, folder, **limits)
+    values = read_result(result)
+    if "error" in values:
+        raise InputError(str(values["error"]))
+    results: list[Mapping[str, Any]] = values.get("results", [])
+    if len(results) < len(job["outputs"]):
+        raise InputError(_missing_result_reason(found, len(job["outputs"]), len(results)))
+    return results
+
+
+def read_result(path: Path) -> Mapping[str, Any]:
+    """The result or the progress of a packing process; empty if there is none yet."""
+    try:
+        found: Mapping[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return found
+
+
+def _missing_result_reason(probe: Probe, wanted: int, found: int) -> str:
+    if probe.failed and not probe.stopped:
+        return f"the script does not come to the data set ({probe.failed}); finished shards are kept"
+    built = f"{found} of {format_count(wanted, 'data set')}"
+    return f"the script builds {built} at this line before it trains; build all of them first to pack them"
+
+
+def _pack_script(plan: PackingPlan, say: SayProgress) -> tuple[PackedFolder, ...]:
+    job = {
+        "outputs": plan.outputs, "plan_id": plan_id(plan), "form": dataclasses.asdict(plan.form),
+        "lengths": plan.lengths, "shard_bytes": plan.shard_bytes,
+    }  # fmt: skip
+    with tempfile.TemporaryDirectory(prefix="slowtrain-pack-") as temporary:
+        folder = Path(temporary, "probe")
+
+        def tick(_seconds: float) -> None:
+            progress = read_result(folder / RESULT_FILE)
+            if "bytes" in progress:
+                say(int(progress["elements"]), int(progress["bytes"]))
+
+        found = run_marked_script(script_of(plan), place_of(plan), job, Rule(), folder, limit_s=math.inf, tick=tick)
+    return tuple(packed_from_values(one) for one in found)
+
+
+def packed_from_values(values: Mapping[str, Any]) -> PackedFolder:
+    return PackedFolder(**{**values, "shards": tuple(PackedShard(**one) for one in values["shards"])})
+
+
+# -- reading it
+
+
+def reading_text(form: ElementForm, packed: Sequence[PackedFolder], tensorflow: str = "tf") -> str:
+    """The function that reads packed folders."""
+    elements = [packed_reading.PackedElements(one.folder, len(one.shards), one.elements) for one in packed]
+    return packed_reading.reading_function(form, elements, tensorflow)
+
+
+def reading_files(plan: PackingPlan, packed: Sequence[PackedFolder]) -> EditedFiles:
+    """The script's files with the edit that reads ``packed``; for a plan of a script."""
+    path = Path(plan.source.file)
+    source = parse_source(str(path), path.read_text(encoding="utf-8"))
+    if source is None:
+        raise InputError(f"cannot parse {path} to edit it")
+    name, imports = packing_edits.tensorflow_name(source)
+    found = packing_edits.reading_edits(source, place_of(plan), reading_text(plan.form, packed, name))
+    return EditedFiles().with_edits([*imports, *found], os.getcwd())

@@ -1,0 +1,283 @@
+"""A plan for the data set that a script builds: found in a recording, sampled, priced and proven on the sample."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from slowtrain import diagnose
+from slowtrain.capture.packing import shard_writer
+from slowtrain.causes import class_of
+from slowtrain.columns.input_pipeline import Node
+from slowtrain.errors import InputError
+from slowtrain.model import Edit, Effect, Place, Saving, Verdict
+from slowtrain.model.packing import ElementForm, PackedFolder, PackingPlan, PackingSample, PackingSource
+from slowtrain.number_text import format_count, format_number
+from slowtrain.pack import packing_run
+from slowtrain.pricing import price_remedies
+from slowtrain.script.locations.edits import packing_edits
+from slowtrain.script.locations.edits.packing_edits import PackingPlace
+from slowtrain.trace import Trace
+from slowtrain.trace.loading import recording_trace
+from slowtrain.trace.signals import input_feed
+from slowtrain.verify.measurement import probe_process
+from slowtrain.verify.measurement.candidate_proof import MIN_PROOF_S, MIN_PROOF_STEPS
+from slowtrain.verify.measurement.edited_files import EditedFiles
+from slowtrain.verify.measurement.paired_trial import Bench, run_trial
+from slowtrain.verify.measurement.probe_process import Candidate, Rule
+from slowtrain.whatif import Supply
+
+DIAGNOSIS_S = 20.0  # of training: two profiler windows
+SAMPLING_SHARE = 0.3  # of the time left may go into the sample
+MAKING_FAMILIES = frozenset({"Map", "FlatMap", "Interleave", "Generator"})
+SAMPLE_PLAN = "sample"  # in place of a plan's id
+NO_PLACE = (
+    "packing needs a map, from_generator, interleave or flat_map that is built once and gives the same results in each "
+    "epoch; the text shows none in the pipeline of {script}; if you know that one is, name it with --at FILE:LINE"
+)
+NO_NAMED_PLACE = (
+    "--at {at}: name a line of {script} with one call of map, from_generator, interleave or flat_map, outside loops "
+    "and in no function that a loop calls"
+)
+
+
+@dataclass(frozen=True)
+class SampledPlace:
+    """What the sample of a place showed: the ``values`` of each data set, and its packed elements in ``folders``."""
+
+    values: Sequence[Mapping[str, Any]]
+    folders: tuple[PackedFolder, ...]
+    work_us: float = 0.0
+
+    @property
+    def sample(self) -> PackingSample:
+        """Of the first data set, which is the one for training as a rule."""
+        return PackingSample(**{**self.values[0]["sample"], "work_us": self.work_us})
+
+    @property
+    def lengths(self) -> tuple[int | None, ...]:
+        return tuple(one["elements"] for one in self.values)
+
+    @property
+    def elements(self) -> int | None:
+        return sum(n or 0 for n in self.lengths) if None not in self.lengths else None
+
+    @property
+    def total_bytes(self) -> int | None:
+        """Of all elements; None if their number is unknown."""
+        return int(self.elements * self.sample.element_bytes) if self.elements is not None else None
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the sample is all of the data."""
+        return all(one["is_whole"] for one in self.values)
+
+
+def plan_script(bench: Bench, output: Path, recording: Path | None = None, at: Place | None = None) -> PackingPlan:
+    """The plan for the script of ``bench``. ``recording``: of this script; else it is recorded first.
+
+    ``at``: the line whose results are packed; else one whose text shows that they are the same in every epoch.
+
+    Raises ``InputError`` if the script does not run, or has nothing that can be packed.
+    """
+    trace = recording_trace.load_recording(recording) if recording is not None else _record(bench)
+    found = [_with_full_names(trace, one) for one in _packing_places(bench, trace, at)]
+    node = _node_at(trace, found[0].place)
+    place, sampled, rejected = _faster_place(bench, output, found, max(node.parallelism or 1.0, 1.0) if node else 1.0)
+    plan = replace(_plan_of(bench, output, place, sampled), rejected=rejected)
+    plan = replace(plan, saving=packing_saving(trace, place.place, plan.sample))
+    bench.say("measuring the packed sample")
+    verdict, note = _prove_on_sample(bench, plan, sampled, place)
+    return replace(plan, proof=verdict, notes=(*plan.notes, *([note] if note else [])))
+
+
+def _packing_places(bench: Bench, trace: Trace, at: Place | None) -> list[PackingPlace]:
+    """What can be packed: results, contents of files, or both. Raises ``InputError`` if there is nothing."""
+    if at is not None:
+        named = packing_edits.named_results(trace, at)
+        if named is None:
+            raise InputError(NO_NAMED_PLACE.format(at=f"{at.file}:{at.line}", script=bench.script.target))
+        return [named]
+    places = list(_places(trace, diagnose.diagnose_trace(trace)))
+    found = [packing_edits.find_packed_results(trace, places), packing_edits.find_packed_contents(trace, places)]
+    if not any(found):
+        raise InputError(NO_PLACE.format(script=bench.script.target))
+    return [one for one in found if one is not None]
+
+
+def _faster_place(
+    bench: Bench, output: Path, places: list[PackingPlace], parallelism: float
+) -> tuple[PackingPlace, SampledPlace, tuple[str, ...]]:
+    """The place whose packed elements are ready sooner, its sample, and why not the other one.
+
+    ``parallelism``: elements that the operation makes at once. Raises ``InputError`` with the reasons if none can be
+    sampled.
+    """
+    sampled: list[tuple[PackingPlace, SampledPlace]] = []
+    reasons: list[str] = []
+    for place in places:
+        bench.say(f"sampling the {_words_of(place)}")
+        try:
+            sampled.append((place, _sample_place(bench, place, f"sample-{_words_of(place).split()[0]}")))
+        except InputError as error:
+            reasons.append(f"{_words_of(place)}: {error}")
+    if not sampled:
+        raise InputError("; ".join(reasons))
+    sampled = _with_work(sampled, parallelism)
+    free = packing_run.free_bytes(output.absolute())
+    fitting = [one for one in sampled if (one[1].total_bytes or 0) < free] or sampled
+    enough_us = packing_run.MIN_LARGER_FORM_GAIN * min(one[1].sample.ready_us for one in fitting)
+    fast = [one for one in fitting if one[1].sample.ready_us <= enough_us]
+    best = min(fast, key=lambda one: one[1].sample.element_bytes)
+    for other in sampled:
+        if other is not best:
+            slow = "are ready later" if other not in fast else "are larger and hardly faster"
+            why = slow if other in fitting else "do not fit on the disk"
+            figures = f"{format_number(other[1].sample.ready_us)} µs and {other[1].sample.element_bytes:,.0f} bytes"
+            reasons.append(f"the {_words_of(other[0])} {why}: {figures} an element")
+    return (*best, tuple(reasons))
+
+
+def _with_work(
+    sampled: list[tuple[PackingPlace, SampledPlace]], parallelism: float
+) -> list[tuple[PackingPlace, SampledPlace]]:
+    """With the work that is left for contents of files: the processor time of the results beyond that of reading."""
+    made = {place.content_of is None: one.sample.source_cpu_us for place, one in sampled}
+    left_us = max(made.get(True, 0.0) - made.get(False, 0.0), 0.0) / parallelism
+    return [(place, one if place.content_of is None else replace(one, work_us=left_us)) for place, one in sampled]
+
+
+def _words_of(place: PackingPlace) -> str:
+    return f"{'results' if place.content_of is None else 'files'} of line {place.place.line}"
+
+
+def _record(bench: Bench) -> Trace:
+    bench.say("recording the script")
+    folder = bench.folder / "recording"
+    rule = Rule(seconds=DIAGNOSIS_S, steps=MIN_PROOF_STEPS, windows=True)
+    found = probe_process.run_probe(
+        bench.script,
+        Candidate("script"),
+        rule,
+        folder,
+        limit_s=max(bench.left_s, 1.0),
+        seed=bench.seed,
+        tick=bench.tick,
+    )
+    if found.failed:
+        raise InputError(f"the script does not run ({found.failed}); there is nothing to pack")
+    return recording_trace.load_recording(folder)
+
+
+def _places(trace: Trace, findings: diagnose.Findings) -> Iterator[Place]:
+    """Lines whose results may be worth packing: of causes that packing cures, then of the slowest stages."""
+    for diagnosis in findings.diagnoses:
+        if class_of(diagnosis.cause).cured_by_packing:
+            yield from diagnosis.evidence.where
+    pipe = trace.pipeline
+    for node in input_feed.slowest_stage_nodes(pipe) if pipe is not None else ():
+        yield from input_feed.user_lines(node)
+    for written in pipe.written if pipe is not None else ():
+        yield from [written.place] if written.place is not None else []
+
+
+def _with_full_names(trace: Trace, place: PackingPlace) -> PackingPlace:
+    def full(edits: Iterable[Edit]) -> tuple[Edit, ...]:
+        return tuple(replace(edit, file=os.path.abspath(os.path.join(trace.root, edit.file))) for edit in edits)
+
+    return replace(place, marked_edits=full(place.marked_edits), function_edits=full(place.function_edits))
+
+
+def _sample_place(bench: Bench, place: PackingPlace, name: str) -> SampledPlace:
+    outputs = [str((bench.folder / f"{name}-{n}").absolute()) for n in range(place.datasets)]
+    job = {
+        "outputs": outputs, "plan_id": SAMPLE_PLAN, "form": None, "lengths": [None] * len(outputs),
+        "shard_bytes": shard_writer.SHARD_BYTES,
+    }  # fmt: skip
+    values = packing_run.run_marked_script(
+        bench.script,
+        place,
+        job,
+        Rule(seconds=0.1, steps=1),
+        (bench.folder / f"{name}-run").absolute(),
+        limit_s=max(SAMPLING_SHARE * bench.left_s, 60.0),
+        seed=bench.seed,
+        tick=bench.tick,
+    )
+    return SampledPlace(values, tuple(shard_writer.check_packed_folder(Path(one)) for one in outputs))
+
+
+def _plan_of(bench: Bench, output: Path, place: PackingPlace, sampled: SampledPlace) -> PackingPlan:
+    sample, elements = sampled.sample, sampled.elements
+    script, file = os.path.abspath(bench.script.target), place.marked_edits[0].file
+    path = bench.script.target if bench.script.module else script
+    source = PackingSource(
+        "script",
+        path,
+        packing_run.file_digests({path, file}),
+        os.getcwd(),
+        bench.script.arguments,
+        bench.script.module,
+        file,
+        place.place.line,
+    )
+    output = output.absolute()
+    return PackingPlan(
+        source,
+        str(output),
+        ElementForm.from_values(sampled.values[0]["form"]),
+        sample,
+        sampled.lengths,
+        sampled.total_bytes,
+        elements * (sample.source_us + sample.write_us) / 1e6 if elements is not None else None,
+        shard_writer.SHARD_BYTES,
+        packing_run.free_bytes(output),
+        place.marked_edits,
+        place.content_of,
+        place.function_edits,
+        notes=() if place.same_order else ("shuffle moves behind the packed elements: another order of random draws",),
+    )
+
+
+def packing_saving(trace: Trace, place: Place, sample: PackingSample) -> Saving | None:
+    """What reading packed elements saves of a step, by replaying the recorded pipeline; None if it is unknown there."""
+    pipe = trace.pipeline
+    node = _node_at(trace, place)
+    if pipe is None or node is None:
+        return None
+    count = input_feed.calls_per_batch(pipe, node)
+    upstream: list[Node] = [replace(n, ms=0.0) for n in pipe.upstream_nodes(node)]
+    read = replace(node, ms=count * sample.ready_us / 1e3, parallelism=1.0)
+    supply = Supply(pipeline=pipe.with_nodes(read, *upstream), spread=(0.7, 1.1))
+    return price_remedies(trace, [supply], "step")
+
+
+def _node_at(trace: Trace, place: Place) -> Node | None:
+    """The node of the recorded pipeline that makes the elements at ``place``."""
+    nodes = trace.pipeline.nodes if trace.pipeline is not None else ()
+    found = [n for n in nodes if n.family in MAKING_FAMILIES and place in input_feed.user_lines(n)]
+    return found[-1] if found else None
+
+
+def _prove_on_sample(
+    bench: Bench, plan: PackingPlan, sampled: SampledPlace, place: PackingPlace
+) -> tuple[Verdict | None, str]:
+    """Runs the script with the sample read as now and read packed, in turn, by the rules of ``fix``."""
+    limited = packing_edits.replace_mark(place.marked_edits, f"take({sampled.folders[0].elements})")
+    texts = {} if sampled.is_whole else EditedFiles().with_edits(limited, os.getcwd()).texts()
+    candidate = Candidate("packed", packing_run.reading_files(plan, sampled.folders).texts())
+    rule = Rule(seconds=MIN_PROOF_S, steps=MIN_PROOF_STEPS)
+    trial = run_trial(bench, Candidate("baseline", texts), candidate, rule, "step")
+    if trial.failed:
+        return None, f"not proven: {trial.failed}"
+    effect = Effect.EXACT if place.same_order else Effect.EQUIVALENT
+    verdict = trial.verdict(effect)
+    if verdict is None or not math.isfinite(verdict.high):
+        return None, f"not proven: {format_count(len(trial.pairs), 'pair')} of runs fit into the time; give a --budget"
+    parity = trial.parity(effect)
+    note = f"the losses are not those of the unchanged data set: {parity.says}" if parity.holds is False else ""
+    return verdict, note
