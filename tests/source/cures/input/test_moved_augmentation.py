@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 
-from slowtrain.causes.input.host_augmentation import moved_augmentation
+from slowtrain.causes.input.host_augmentation import mapped_augmentation, moved_augmentation
 from slowtrain.model import Edit
 from slowtrain.script.locations.edits import recorded_edits
 from slowtrain.script.text.source_file import Source
@@ -37,8 +42,8 @@ MOVED = edit_cases(
  def augment(image, label):
      image = tf.cast(image, tf.float32) / 255.0
 -    image = mirror(image)
--    return zoom(image, training=True), tf.one_hot(label, 10)
-+    return image, tf.one_hot(label, 10)
+-    return zoom(image, training=True), label * 2.0
++    return image, label * 2.0
 
 
  ds = (ds
@@ -144,14 +149,14 @@ MOVED = edit_cases(
  model.fit(ds)
 == flips of TensorFlow
 +ds = ds.batch(8)
-+model = keras.Sequential([keras.layers.RandomFlip("vertical"), layers.Flatten()])
++model = keras.Sequential([keras.layers.RandomFlip("vertical"), layers.Dense(1)])
 -def augment(image, label):
 -    image = tf.image.random_flip_up_down(image, seed=3)
 -    return image, label
 -
 -
 -ds = ds.map(augment).batch(8)
--model = keras.Sequential([layers.Flatten()])
+-model = keras.Sequential([layers.Dense(1)])
  model.compile("adam", "mse")
  model.fit(ds)
 == layers that are made in the function of the data set
@@ -244,6 +249,10 @@ MOVED = edit_cases(
 
 
  class Net(keras.Model):
+     def __init__(self):
+         super().__init__()
+         self.body = keras.Sequential([layers.Flatten(), layers.Dense(1)])
+
      def train_step(self, data):
          x, y = data
 +        x = mirror(x, training=True)
@@ -303,8 +312,8 @@ MOVED = edit_cases(
 == a denoiser
 -ds = ds.map(lambda x, y: (mirror(x), x)).batch(8)
 +ds = ds.map(lambda x, y: (x, x)).batch(8)
--model = keras.Sequential([keras.Input((8, 8, 3)), layers.Flatten(), layers.Dense(1)])
-+model = keras.Sequential([keras.Input((8, 8, 3)), mirror, layers.Flatten(), layers.Dense(1)])
+-model = keras.Sequential([keras.Input((8, 8, 3)), layers.Conv2D(3, 1)])
++model = keras.Sequential([keras.Input((8, 8, 3)), mirror, layers.Conv2D(3, 1)])
  model.compile("adam", "mse")
  model.fit(ds)
 """,
@@ -540,3 +549,61 @@ def _moved(source: Source, _: int) -> list[Edit]:
     made = next(filter(None, tried), [])
     assert not made or recorded_edits.are_valid_edits(source, made)
     return made
+
+
+RUN = """
+import json, sys
+import keras
+import numpy as np
+import tensorflow as tf
+
+asked = json.load(sys.stdin)
+image = np.arange(8 * 8 * 3, dtype="float32").reshape(8, 8, 3)
+given = {"load": lambda: np.stack([image] * 16), "names": lambda: np.zeros((16, 1), "float32"), "show": lambda *_: None}
+for name, text in asked["scripts"].items():
+    model = keras.Sequential([keras.layers.Flatten(), keras.layers.Dense(1)])
+    space = {**given, "model": model, "opt": keras.optimizers.SGD(1e-6)}
+    exec(compile(text, name, "exec"), space)
+    net = space.get("net", space["model"])
+    assert (getattr(net, "optimizer", None) or space["opt"]).iterations > 0, name
+    first = net.body if hasattr(net, "body") else net
+    np.testing.assert_array_equal(first.predict(given["load"](), verbose=0), first.predict(given["load"](), verbose=0))
+made = {"RandomContrast": 0.5, "RandomBrightness": 0.5, "RandomHue": 0.5, "RandomSaturation": (0.1, 0.9),
+        "RandomSharpness": 0.9, "RandomRotation": 0.5, "RandomZoom": 0.5}
+special = {"RandomFlip": {}, "RandomTranslation": {"height_factor": 0.5, "width_factor": 0.5},
+           "RandomShear": {"x_factor": 0.5}, "RandomColorJitter": {"brightness_factor": 0.5}}
+images = np.random.default_rng(0).uniform(0, 255, (8, 8, 3)).astype("float32")[None].repeat(16, 0)
+drawn = {}
+for name in asked["layers"]:
+    kind = getattr(keras.layers, name, None)
+    if kind is not None:
+        layer = kind(**special[name]) if name in special else kind(made[name])
+        drawn[name] = len(np.unique(np.asarray(layer(images, training=True)).reshape(16, -1), axis=0))
+        assert np.array_equal(np.asarray(layer(images, training=False)), images), name
+for name, arguments in asked["ops"].items():
+    result = getattr(tf.image, name)(images / 255, *arguments).numpy()
+    drawn[name] = len(np.unique(result.reshape(16, -1), axis=0))
+print("DRAWN", json.dumps(drawn))
+"""
+OPS = {"random_brightness": [0.2], "random_contrast": [0.2, 0.9], "random_saturation": [0.2, 0.9], "random_hue": [0.2]}
+
+
+@pytest.mark.tensorflow
+def test_moved_work_runs_in_training_only_and_draws_for_each_image(tmp_path: Path) -> None:
+    base = "x := keras.Input((None, None, 3)), layers.Conv2D(4, 3)(x)"
+    scripts = {
+        name: str(after).replace("applications.MobileNetV2(include_top=False", f"Model({base}")
+        for name, (_, after) in MOVED.items()
+    }
+    flips = {name: [] for name in mapped_augmentation.FLIP_LAYERS}
+    asked = {
+        "scripts": scripts,
+        "layers": sorted(mapped_augmentation.PER_IMAGE_LAYERS),
+        "ops": {**OPS, **flips},
+    }
+    run = subprocess.run(
+        [sys.executable, "-c", RUN], input=json.dumps(asked), capture_output=True, text=True, cwd=tmp_path, check=False
+    )
+    assert run.returncode == 0, run.stderr[-3000:]
+    drawn = json.loads(run.stdout.partition("DRAWN")[2])
+    assert {name for name, count in drawn.items() if count == 1} == mapped_augmentation.PER_CALL_OPS == set(OPS)
