@@ -595,7 +595,7 @@ def test_moved_work_runs_in_training_only_and_draws_for_each_image(tmp_path: Pat
         name: str(after).replace("applications.MobileNetV2(include_top=False", f"Model({base}")
         for name, (_, after) in MOVED.items()
     }
-    flips = {name: [] for name in mapped_augmentation.FLIP_LAYERS}
+    flips: dict[str, list[float]] = {name: [] for name in mapped_augmentation.FLIP_LAYERS}
     asked = {
         "scripts": scripts,
         "layers": sorted(mapped_augmentation.PER_IMAGE_LAYERS),
