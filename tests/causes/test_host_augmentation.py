@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -40,9 +41,10 @@ model.fit(ds)
 """
 
 
-def _diagnosis(drawing: str, text: str = SCRIPT) -> Diagnosis:
-    known = f"@fact sources={json.dumps({'train.py': text})}"
-    (found,) = diagnose_trace(parse_drawing(f"{drawing}\n{known}"), [cause_by_id("input/host-augmentation")]).diagnoses
+def _diagnosis(drawing: str, text: str = SCRIPT, keras: str = "3.15.1") -> Diagnosis:
+    trace = parse_drawing(f"{drawing}\n@fact sources={json.dumps({'train.py': text})}")
+    trace = replace(trace, facts={**trace.facts, "version.keras": keras})
+    (found,) = diagnose_trace(trace, [cause_by_id("input/host-augmentation")]).diagnoses
     return found
 
 
@@ -52,6 +54,15 @@ def test_the_work_leaves_the_host_first_if_there_is_a_device() -> None:
     assert "+model = keras.Sequential([keras.Input((32, 32, 3)), turn, layers.Flatten()" in (in_model.diff or "")
     assert "+ds = ds.batch(32)" in (on_batches.diff or "")
     assert [p.says for p in _diagnosis(AUGMENTED).prescriptions] == [on_batches.says, in_model.says]
+
+
+def test_an_older_keras_draws_one_contrast_for_a_batch() -> None:
+    text = SCRIPT.replace("RandomRotation", "RandomContrast")
+    for version, count in (("3.6.0", 2), ("3.5.0", 0), ("2.15.0", 0)):
+        found = _diagnosis(f"{AUGMENTED}{GPU}", text, version)
+        assert sum(bool(p.edits) for p in found.prescriptions) == count
+        rotated = _diagnosis(f"{AUGMENTED}{GPU}", SCRIPT, version)
+        assert all(p.edits for p in rotated.prescriptions)
 
 
 @pytest.mark.parametrize(("machine", "moved_ms"), [(GPU, 2.1), ("@fact usable_cores=4", 5.25)])

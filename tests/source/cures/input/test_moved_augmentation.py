@@ -12,6 +12,7 @@ import pytest
 from slowtrain.causes.input.host_augmentation import mapped_augmentation, moved_augmentation
 from slowtrain.model import Edit
 from slowtrain.script.locations.edits import recorded_edits
+from slowtrain.script.locations.edits.input_edits import CONTRAST_KERAS_VERSION
 from slowtrain.script.text.source_file import Source
 
 from ..edit_cases import EditCase, assert_edit, edit_cases  # noqa: TID252  tests are no package
@@ -493,6 +494,13 @@ KEPT = edit_cases(
  model = keras.Sequential([keras.Input((8, 8, 3)), layers.Conv2D(1, 1)])
  model.compile("adam", "mse")
  model.fit(ds)
+== a contrast of Keras 2
+ import tf_keras
+ contrast = layers.RandomContrast(0.1)
+ ds = ds.map(lambda x, y: (contrast(x), y)).batch(8)
+ model = keras.Sequential([keras.Input((8, 8, 3)), layers.Conv2D(1, 1)])
+ model.compile("adam", "mse")
+ model.fit(ds)
 == a draw of its own for the label
  ds = ds.map(lambda x, y: (mirror(x), y + tf.random.normal(()))).batch(8)
  model = keras.Sequential([keras.Input((8, 8, 3)), layers.Conv2D(1, 1)])
@@ -573,7 +581,7 @@ made = {"RandomContrast": 0.5, "RandomBrightness": 0.5, "RandomHue": 0.5, "Rando
 special = {"RandomFlip": {}, "RandomTranslation": {"height_factor": 0.5, "width_factor": 0.5},
            "RandomShear": {"x_factor": 0.5}, "RandomColorJitter": {"brightness_factor": 0.5}}
 images = np.random.default_rng(0).uniform(0, 255, (8, 8, 3)).astype("float32")[None].repeat(16, 0)
-drawn = {}
+drawn = {"keras": [int(n) for n in keras.__version__.split(".")[:2]]}
 for name in asked["layers"]:
     kind = getattr(keras.layers, name, None)
     if kind is not None:
@@ -606,4 +614,6 @@ def test_moved_work_runs_in_training_only_and_draws_for_each_image(tmp_path: Pat
     )
     assert run.returncode == 0, run.stderr[-3000:]
     drawn = json.loads(run.stdout.partition("DRAWN")[2])
-    assert {name for name, count in drawn.items() if count == 1} == mapped_augmentation.PER_CALL_OPS == set(OPS)
+    once = set(OPS) | ({"RandomContrast"} if drawn.pop("keras") < list(CONTRAST_KERAS_VERSION) else set())
+    assert {name for name, count in drawn.items() if count == 1} == once
+    assert set(OPS) == mapped_augmentation.PER_CALL_OPS

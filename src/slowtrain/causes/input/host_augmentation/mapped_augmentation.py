@@ -21,6 +21,7 @@ PER_IMAGE_LAYERS = frozenset(
     "RandomSaturation RandomSharpness RandomColorJitter".split()
 )
 INPUT_CLASSES = frozenset({"Input", "InputLayer"})
+LEGACY_WORDS = frozenset({"tf_keras", "TF_USE_LEGACY_KERAS"})  # Keras 2, whose RandomContrast draws once for a batch
 FIXED_LAYERS = frozenset({"Rescaling", "Resizing", "CenterCrop"})
 # Ops of TensorFlow that draw for each image of a batch, with the Keras layer that does the same in training.
 FLIP_LAYERS = {"random_flip_left_right": '"horizontal"', "random_flip_up_down": '"vertical"'}
@@ -74,7 +75,8 @@ def _listed_layers(made: ast.Call) -> list[ast.Call]:
 def _makes_movable_layer(source: Source, made: ast.Call) -> bool:
     name = name_bindings.qualified_name(source, made.func)
     settings = {k.arg for k in made.keywords}
-    return name.startswith("keras.") and name.rpartition(".")[2] in PER_IMAGE_LAYERS and not settings & {None, "dtype"}
+    movable = PER_IMAGE_LAYERS - ({"RandomContrast"} if LEGACY_WORDS & source.words else frozenset())
+    return name.startswith("keras.") and name.rpartition(".")[2] in movable and not settings & {None, "dtype"}
 
 
 def image_op(source: Source, call: ast.Call) -> str:
