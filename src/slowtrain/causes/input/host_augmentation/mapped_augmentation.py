@@ -155,7 +155,7 @@ class _TrailingCalls:
         self.start = inner
         before = self._augmenting_assignment(inner.id, at) if isinstance(inner, ast.Name) else None
         if before is not None:
-            self.follow(self.body[before].value, before)  # type: ignore[attr-defined]
+            self.follow(*before)
 
     def _is_movable(self, call: ast.Call) -> bool:
         if is_layer_call(self.source, call):
@@ -172,8 +172,11 @@ class _TrailingCalls:
             text = edits.node_text(self.source, inner)
             self.edits.append(edits.replace_node(self.source, value, text))
 
-    def _augmenting_assignment(self, name: str, at: int) -> int | None:
-        """The number of the statement that gives ``name`` its augmented value, if only statement ``at`` reads it."""
+    def _augmenting_assignment(self, name: str, at: int) -> tuple[ast.Call, int] | None:
+        """The call that gives ``name`` its value before statement ``at``, and the number of its statement.
+
+        None unless it is movable, and only statement ``at`` reads the name.
+        """
         bound = [n for n in range(at) if name in scope_names.bound_names(self.body[n])]
         if not bound:
             return None
@@ -184,7 +187,7 @@ class _TrailingCalls:
         again = name in scope_names.bound_names(self.body[at])
         readers = self.body[bound[-1] + 1 : at + 1 if again else len(self.body)]
         reads = [n for s in readers for n in syntax_tree.walk(s) if scope_names.is_name(n, name) and _is_load(n)]
-        return bound[-1] if len(reads) == 1 and self._is_movable(one.value) else None
+        return (one.value, bound[-1]) if len(reads) == 1 and self._is_movable(one.value) else None
 
 
 def _is_load(node: ast.AST) -> bool:

@@ -84,8 +84,7 @@ def _takers(source: Source, operation: ast.Call) -> Iterator[Consumer | None]:
         if on is not None and event.name == "taken":
             loop = node_lookup.enclosing_node(event.source, event.node, ast.For)
             trains = event.source is source and loop in step_loops.handwritten_loop_nodes(source)
-            is_loop = trains and isinstance(loop, ast.For)
-            yield Consumer(on.stages, event.node, line, loop=loop) if is_loop else None  # type: ignore[arg-type]
+            yield Consumer(on.stages, event.node, line, loop=loop) if isinstance(loop, ast.For) and trains else None
         elif on is not None and event.name.removeprefix(".") not in dataset_chains.DATASET_OPERATIONS:
             yield None
         elif given and event.name == ".fit" and given == [event.given.get("x", 0)]:
@@ -152,8 +151,9 @@ def _edits_in_train_step(step: StepAugmentation, model: Value) -> list[Edit]:
     kind = model.of.node if model.of is not None else None
     function = class_members.own_method(kind, STEP_METHOD) if isinstance(kind, ast.ClassDef) else None
     names = scope_names.parameter_names(function) if function is not None else []
-    plain = isinstance(function, ast.FunctionDef) and len(names) == 2
-    return step.edits_in_function(function, names[1], unpacked=True) if plain else []  # type: ignore[arg-type]
+    if not isinstance(function, ast.FunctionDef) or len(names) != 2:
+        return []
+    return step.edits_in_function(function, names[1], unpacked=True)
 
 
 def _edits_in_model(source: Source, found: AugmentedMap, model: Value) -> list[Edit]:
@@ -163,16 +163,15 @@ def _edits_in_model(source: Source, found: AugmentedMap, model: Value) -> list[E
     if begun is None or not isinstance(made, ast.Call) or not model_front.is_used_as_before(source, model):
         return []
     front = model_front.front_of_model(source, made)
-    texts: list[str] = []
-    more: list[Edit] = []
+    if front is None:
+        return []
     line = begun.path[0].lineno if begun.path else begun.node.lineno
-    for call in found.calls if front is not None else ():
-        named = _text_in_model(source, call, front.node, line, found)  # type: ignore[union-attr]
-        if named is None:
-            return []
-        texts.append(named[0])
-        more += named[1]
-    return [*dict.fromkeys(more), *front.insert_layers(texts)] if front is not None else []
+    named = [_text_in_model(source, call, front.node, line, found) for call in found.calls]
+    known = [one for one in named if one is not None]
+    if len(known) < len(named):
+        return []
+    more = dict.fromkeys(edit for _, several in known for edit in several)
+    return [*more, *front.insert_layers([text for text, _ in known])]
 
 
 def _text_in_model(
