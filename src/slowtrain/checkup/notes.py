@@ -140,7 +140,7 @@ def next_steps_for(trace: Trace, findings: Findings, folder: Path) -> Iterator[s
                 "profile does not contain"
             )
             return
-        if any(p.edits for p in first.prescriptions):
+        if any(p.edits and p.can_be_tried for p in first.prescriptions):
             yield "run slowtrain fix with the same script and arguments: it applies this edit and measures the gain"
         yield f"after the change, run slowtrain run again, then slowtrain compare {folder} NEW"
     elif has_failed(trace) and trace.fact("launch", "exit_code") != INTERRUPTED_EXIT_CODE:

@@ -80,7 +80,8 @@ CURE_KINDS = ("edit", "treatment", "setting", "advice")
 class Prescription:
     """What to do, of one of the ``CURE_KINDS``.
 
-    ``edits`` belong together and make the change; they are empty if a person has to make it. ``diff`` is the change as
+    ``edits`` belong together and make the change; they are empty if a person has to make it. Those of a setting are its
+    part of the script. ``diff`` is the change as
     text. ``treatment`` names a change of the running script with the same effect. ``later``: the gain begins after the
     first epoch.
     """
@@ -92,6 +93,11 @@ class Prescription:
     edits: tuple[Edit, ...] = ()
     later: bool = False
     treatment: str | None = None
+
+    @property
+    def can_be_tried(self) -> bool:
+        """Whether ``fix`` can make it alone. A setting needs more than its edits, which a person starts."""
+        return self.kind != "setting" and bool(self.edits or self.treatment)
 
 
 @dataclass(frozen=True)

@@ -69,6 +69,27 @@ def append_operation(source: Source, call: ast.Call, text: str) -> list[Edit]:
     return edits.append_to_chain(source, call, text)
 
 
+def remove_operation(source: Source, call: ast.Call) -> list[Edit]:
+    """The chain without ``call``, or the file without the statement ``ds = ds.map(f)`` and an ``if`` around it."""
+    statement = node_lookup.enclosing_statement(source, call)
+    owner = call.func.value if isinstance(call.func, ast.Attribute) else None
+    match statement:
+        case ast.Assign(targets=[ast.Name(id=name)], value=value) if value is call and name == getattr(owner, "id", ""):
+            above = node_lookup.parents_of(source).get(statement)
+            match above:
+                case ast.If(test=ast.Name() | ast.Attribute(), body=[_], orelse=[]):
+                    statement = above
+            if len(scope_names.statement_block(source, statement)) > 1:
+                return [edits.remove_statement(source, statement)]
+    line, column = edits.node_end(call.func)
+    rows = source.text.encode().split(b"\n")
+    before = rows[line - 1][: column - len(node_lookup.called_name(call).encode())].rstrip().removesuffix(b".")
+    while not before.strip() and line > 1 and b"#" not in rows[line - 2]:
+        line -= 1
+        before = rows[line - 1].rstrip()
+    return [Edit(source.file, (line, len(before.rstrip() or before)), edits.node_end(call), "")]
+
+
 def operation_text(source: Source, call: ast.Call, changes: Iterable[Edit] = ()) -> str:
     """The text ``map(f)`` of ``ds.map(f)``, with those of ``changes`` that are inside it."""
     line, column = edits.node_end(call.func)

@@ -285,7 +285,7 @@ def _next_cure(
             continue  # it claims no time (memory, numbers), and only time is measured
         for prescription in diagnosis.prescriptions:
             key = (diagnosis.cause, prescription.says)
-            if prescription.effect not in allowed or key in tried:
+            if prescription.effect not in allowed or key in tried or not prescription.can_be_tried:
                 continue
             try:
                 if prescription.edits:

@@ -7,7 +7,7 @@ import os
 from collections.abc import Collection, Iterator, Sequence
 
 from slowtrain.causes import class_of
-from slowtrain.model import Diagnosis, Effect, Place, Signal
+from slowtrain.model import Diagnosis, Effect, Place, Prescription, Signal
 from slowtrain.model.measurements import Attempt, ManualCure
 from slowtrain.number_text import format_count
 from slowtrain.script.properties import outside_effects
@@ -29,12 +29,16 @@ def manual_cures(
     for diagnosis in diagnoses:
         if diagnosis.saving.speedup <= 1:
             continue
-        asking = [p for p in diagnosis.prescriptions if (p.edits or p.treatment) and p.effect not in allowed]
+        asking = [p for p in diagnosis.prescriptions if p.can_be_tried and p.effect not in allowed]
         rest = {(diagnosis.cause, p.says): p for p in diagnosis.prescriptions if p not in asking}
-        words = [p for key, p in rest.items() if key in proven or (not p.edits and key not in dropped)]
+        words = [p for key, p in rest.items() if key in proven or (_needs_person(p) and key not in dropped)]
         where = tuple(str(place) for place in diagnosis.evidence.where[:MAX_LISTED_PLACES])
         for one in (*words[:1], *asking):
             yield ManualCure(diagnosis.cause, one.says, one.effect, where, ALLOW_OPTION if one in asking else None)
+
+
+def _needs_person(prescription: Prescription) -> bool:
+    return not prescription.edits or prescription.kind == "setting"
 
 
 def visibility_notes(before: DiagnosedProbe) -> Iterator[str]:

@@ -37,6 +37,7 @@ MAX_OPS_SHARE_ON_CPU = 0.5  # of a map's time: on a CPU only the rest, which sta
 UNPROFILED_OPS_SHARE = 0.3  # assumed share of a map's time that is spent inside its ops, if no profile has it
 MIN_OPS = 10  # of an augmenting function: fewer are a flip or a cast
 MIN_PICTURE_AXES = 3
+MIN_ELEMENT_CALLS = 2.0  # for a batch: with fewer, the map gets whole batches
 DEVICE_SPEEDUP = 10.0  # over one core at elementwise work on pictures, assumed: the low end of what is usual
 
 
@@ -48,9 +49,14 @@ class AugmentingMap(Struct, frozen=True):
     calls: float
     ops: int
 
+    @property
+    def takes_batches(self) -> bool:
+        """Whether the map gets whole batches already."""
+        return self.calls < MIN_ELEMENT_CALLS
+
 
 class HostAugmentation(Cause[AugmentingMap]):
-    """Random augmentation is done picture by picture on the host, and the step waits for it."""
+    """Random augmentation is done on the host, mostly picture by picture, and the step waits for it."""
 
     title = "Augmentation on the host holds up the step"
     needs = frozenset({Signal.STEPS, Signal.INPUT, Signal.PIPELINE})
@@ -73,10 +79,11 @@ class HostAugmentation(Cause[AugmentingMap]):
 
     def evidence(self, trace: Trace, finding: AugmentingMap) -> Evidence:
         ms, each_us = finding.node.ms, 1e3 * finding.node.ms / finding.calls
+        each = "" if finding.takes_batches else f"{format_number(each_us)} µs an element, "
         return Evidence(
-            f"random image work takes {format_number(each_us)} µs an element on the host, {format_number(ms)} ms a "
-            f"batch ({finding.ops} ops for each element), and the step waits "
-            f"{format_number(trace.mean(Category.INPUT), 2)} ms",
+            f"random image work on the host takes {each}{format_number(ms)} ms a batch "
+            f"({finding.ops} ops for each {'batch' if finding.takes_batches else 'element'}), "
+            f"and the step waits {format_number(trace.mean(Category.INPUT), 2)} ms",
             {"map_ms": ms, "element_us": each_us, "ops": float(finding.ops)},
             user_lines(finding.node),
         )
@@ -96,8 +103,10 @@ def _op_count(node: Node) -> int:
 def _augments_pictures(trace: Trace, pipe: Pipeline, node: Node) -> bool:
     """Whether the map draws at random, works on pictures, and its time is neither reading nor work that a CPU keeps."""
     function = node.written
-    if function is None or function.python or not function.random or calls_per_batch(pipe, node) < 2:
+    if function is None or function.python or not function.random:
         return False
+    if calls_per_batch(pipe, node) < MIN_ELEMENT_CALLS and not trace.on_accelerator:
+        return False  # a CPU computes the same ops in the model
     if _op_count(node) < MIN_OPS or not any(op.startswith(AUGMENTING_OP_STARTS) for op in function.ops):
         return False
     axes = [len(part.get("shape") or ()) for part in function.detail.get("element") or () if part.get("shape")]

@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Iterator
 
+from slowtrain.causes.input.host_augmentation.fix import IN_MODEL, ON_BATCHES
+from slowtrain.causes.input.host_augmentation.moved_augmentation import move_augmentation
 from slowtrain.model import Effect, Prescription, Spot
 from slowtrain.script.fixes.input import batched_maps
 from slowtrain.script.lint_rules import dataset_stages, keras_names, spots
@@ -18,7 +20,6 @@ RESAMPLING_LAYERS = frozenset(
     "RandomRotation RandomZoom RandomTranslation RandomShear RandomPerspective RandomHeight RandomWidth".split()
 )
 FIXED_LAYERS = ("Rescaling", "Resizing", "CenterCrop", "Input", "InputLayer")
-IN_MODEL = "move the augmentation layers to the front of the model"
 MIN_BATCH_LAYERS = 3  # fewer layers finish while the device computes its step
 
 
@@ -26,7 +27,8 @@ def find_spots(source: Source) -> Iterable[Spot]:
     """Keras' random layers that a map calls picture by picture, and several of them on whole batches."""
     yield from augmenting_maps(source)
     for call in batch_augmenting_maps(source):
-        cure = Prescription("edit", Effect.EQUIVALENT, IN_MODEL)
+        moved = tuple(move_augmentation(source, edits.node_end(call.func)[0]))
+        cure = Prescription("edit", Effect.EQUIVALENT, IN_MODEL, edits=moved)
         yield spots.operation_spot(call, "the host moves all pixels of each batch several times over", cure)
 
 
@@ -44,10 +46,11 @@ def augmenting_maps(source: Source) -> Iterator[Spot]:
             ranks = tuple(len(p.shape) for p in parts if p.shape is not None)
             ranks = ranks if len(ranks) == len(parts) else ()
             line = edits.node_end(call.func)[0]
-            made = tuple(batched_maps.batch_before_map(source, line, None, ranks, ranks)[0])
-            whole = "augment whole batches: .batch(n) before this map" if made else IN_MODEL
+            batched = tuple(batched_maps.batch_before_map(source, line, None, ranks, ranks)[0])
+            made = batched or tuple(move_augmentation(source, line))
+            cure = Prescription("edit", Effect.EQUIVALENT, ON_BATCHES if batched else IN_MODEL, edits=made)
             says = f"{layer} runs dozens of small operations for each single picture"
-            yield spots.operation_spot(call, says, Prescription("edit", Effect.EQUIVALENT, whole, edits=made))
+            yield spots.operation_spot(call, says, cure)
 
 
 def batch_augmenting_maps(source: Source) -> Iterator[ast.Call]:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 import numpy as np
 
 from slowtrain.columns.input_pipeline import Node
+from slowtrain.machine.tables.fact_access import parse_version
 from slowtrain.model import Edit, Effect, Place
 from slowtrain.script.fixes.input import (
     background_batches,
@@ -62,12 +63,22 @@ def element_ranks(trace: Trace, node: Node | None) -> tuple[tuple[int, ...], tup
 def batch_before_map(trace: Trace, node: Node | None, places: Iterable[Place]) -> tuple[Edit, ...]:
     """Move ``batch`` before the map ``node`` if the function gives the same results for batches."""
     found, line = element_ranks(trace, node), node.function_line if node else None
+    places = places_drawing_per_image(trace, places)
     if found is None:
         return ()
     input_ranks, output_ranks = found
     return recorded_edits.first_applicable(
         trace, places, lambda s, at: batched_maps.batch_before_map(s, at, line, input_ranks, output_ranks)[0]
     )
+
+
+def places_drawing_per_image(trace: Trace, places: Iterable[Place]) -> tuple[Place, ...]:
+    """The places without those of files in which a layer draws once for a whole batch in this version of Keras."""
+    version = parse_version(trace.facts.get("version.keras"))
+    if version is None or version >= CONTRAST_KERAS_VERSION:
+        return tuple(places)
+    sources = {place: recorded_source(trace, place.file) for place in places}
+    return tuple(place for place, s in sources.items() if s is not None and "RandomContrast" not in s.words)
 
 
 def cache_if_repeatable(trace: Trace, places: Iterable[Place], node: Node | None) -> tuple[Edit, ...]:
@@ -143,6 +154,7 @@ JAX_ADVICE_BY_KIND = {  # tf.data may not be installed
 WORKERS_TEXT = (
     f"let {background_batches.WORKER_COUNT} worker threads make the batches of the PyDataset, beside one another"
 )
+CONTRAST_KERAS_VERSION = (3, 6)  # the first one whose RandomContrast draws for each image of a batch
 Fix = Callable[[Source, int], Sequence[Edit]]
 
 
