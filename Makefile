@@ -44,7 +44,7 @@ cause: ## write the folder of a new cause, with examples that fail: make cause N
 	$(PYTHON) clinic/new_cause.py $(NAME)
 
 test: lint ## lint, types, and tests against the built wheel, AT_ONCE=2 files at a time
-	SLOWTRAIN_TEST_WHEEL=1 $(BIN)/pytest -m 'not slow and not bench' -n $(AT_ONCE) --dist loadfile $(TESTS) $(PYTEST)
+	SLOWTRAIN_TEST_WHEEL=1 $(BIN)/pytest -m 'not slow and not bench' -n $(AT_ONCE) --dist loadfile --no-loadscope-reorder $(TESTS) $(PYTEST)
 
 test-slow: $(VENV)/.wheel ## the tests that take minutes: every lint example trained, memory forecasts
 	SLOWTRAIN_TEST_WHEEL=1 $(BIN)/pytest -m slow $(TESTS) $(PYTEST)
