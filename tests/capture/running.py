@@ -26,12 +26,13 @@ sys.exit(launch.run_recorded(command, Path(folder), windows=windows == "1").exit
 
 # Each script runs as the main module, in its own folder, and writes "out", "err" and "code" there.
 SERIES_DRIVER = """
-import gc, json, os, sys, traceback, types
+import json, os, sys, traceback, types
 from contextlib import nullcontext, redirect_stderr, redirect_stdout
-driver = sys.modules["__main__"]
+mains = [sys.modules["__main__"]]
 for folder, recorded, options in json.loads(sys.argv[1]):
     os.chdir(folder)
     main = sys.modules["__main__"] = types.ModuleType("__main__")
+    mains.append(main)  # TensorFlow keeps functions that need its variables
     main.__file__, code = os.path.abspath("script.py"), 0
     with redirect_stdout(open("out", "w")) as out, redirect_stderr(open("err", "w")) as err, out, err:
         try:
@@ -41,8 +42,6 @@ for folder, recorded, options in json.loads(sys.argv[1]):
             traceback.print_exc()
             code = 130 if isinstance(error, KeyboardInterrupt) else 1
     open("code", "w").write(str(code))
-    main.__dict__.clear()
-    gc.collect()
 """
 
 
