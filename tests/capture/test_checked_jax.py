@@ -61,6 +61,7 @@ def jax() -> None:
 @pytest.fixture(scope="module")
 def runs(jax: None, tmp_path_factory: pytest.TempPathFactory) -> dict[str, running.Done]:
     scripts = {name: running.Script(text, on_nonfinite="report") for name, text in SCRIPTS.items()}
+    scripts["stop"] = running.Script(fit("x[500, 3] = np.nan", epochs=3000), on_nonfinite="stop")
     scripts["metric"] = running.Script(fit(ODD).replace("loss_of, ", "loss_of, metrics=[odd], "), on_nonfinite="stop")
     return running.run_series(tmp_path_factory.mktemp("checked"), scripts, KERAS_BACKEND="jax")
 
@@ -119,9 +120,8 @@ def test_training_is_not_stopped_for_a_metric_that_is_no_number(runs: dict[str, 
     assert not list(recording_trace.load_recording(done.folder).events_of("checked"))
 
 
-@pytest.mark.usefixtures("jax")
-def test_stop_ends_the_script_as_ctrl_c_does(tmp_path: Path) -> None:
-    done = run(tmp_path, fit("x[500, 3] = np.nan", epochs=3000), mode="stop")
+def test_stop_ends_the_script_as_ctrl_c_does(runs: dict[str, running.Done]) -> None:
+    done = runs["stop"]
     assert done.code == 130
     assert "END" not in done.out
     assert checked(done)["stopped"]

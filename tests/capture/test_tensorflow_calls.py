@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import textwrap
+from pathlib import Path
 from types import ModuleType
 
 import pytest
@@ -139,7 +140,6 @@ COMPILED = """
 """
 SCRIPTS = {
     "concrete": running.Script(CONCRETE, windows=True),
-    "saving": running.Script(SAVING, windows=True),
     "read back": running.Script(READ_BACK),
     "each step": running.Script(EACH_STEP),
     "nested": running.Script(NESTED),
@@ -166,9 +166,11 @@ def test_calls_of_a_concrete_function_are_steps(runs: Runs) -> None:
 
 
 @pytest.mark.tensorflow
-def test_what_writes_models_and_checkpoints_is_a_phase_of_its_own(runs: Runs) -> None:
-    trace = running.loaded(runs["saving"])
-    assert runs["saving"].out == "the script's own error\n"
+def test_what_writes_models_and_checkpoints_is_a_phase_of_its_own(tmp_path: Path) -> None:
+    """In a process of its own: the names of ``tf.saved_model`` are bound when TensorFlow is imported."""
+    done = running.recorded(tmp_path / "run", running.write(tmp_path, SAVING), cwd=tmp_path)
+    assert done.out == "the script's own error\n"
+    trace = running.loaded(done)
     found: dict[str, list[int]] = {}
     calls = trace.lane("save")
     for number in calls.name:

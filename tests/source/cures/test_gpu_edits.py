@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from slowtrain.script.text import edits
 from slowtrain.script.text.source_file import Source, parse_source
 from tests.source.cures.executed import executed_names
 
-pytest.importorskip("tensorflow", reason="TensorFlow is not installed here")
+pytestmark = pytest.mark.skipif(find_spec("tensorflow") is None, reason="TensorFlow is not installed here")
 FIT = """import numpy as np
 import tensorflow as tf
 
