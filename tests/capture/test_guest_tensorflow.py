@@ -122,8 +122,8 @@ def test_the_same_tracebacks(tmp_path: Path) -> None:
     assert sum("script.py" in frame for frame in _frames(guest.err)) >= 6
     assert "slowtrain" not in guest.err.replace(str(tmp_path), "")
     assert _errors(guest.err) == _errors(alone.err)
-    for error in ("InvalidArgumentError: ", "NameError: ", "ValueError: the user's own"):
-        assert error in guest.err
+    for said in ("in outer", "NameError: ", "ValueError: the user's own"):
+        assert said in guest.err
 
 
 PROFILES = (
@@ -132,9 +132,9 @@ PROFILES = (
     + DATASET
     + """
 import sys, time
-begun, turn = time.perf_counter(), 0
+begun, worked, turn = time.perf_counter(), time.process_time(), 0
 data = iter(ds.repeat())
-while time.perf_counter() - begun < 2:
+while min(time.perf_counter() - begun, time.process_time() - worked) < 2:  # beside another load, too
     with tf.profiler.experimental.Profile(f"{sys.argv[1]}/{turn}"):
         for _ in range(5): train_step(*next(data))
     until = time.perf_counter() + 0.02
