@@ -6,6 +6,7 @@ The rules are read from the source text, so that an import inside a function cou
 from __future__ import annotations
 
 import ast
+import functools
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -64,19 +65,22 @@ def unit(name: str) -> str:
     return Path(name).parts[0].removesuffix(".py")
 
 
-def imports(module: ast.Module) -> Iterator[tuple[int, str]]:
-    """Line and full dotted name of everything that is imported, wherever it stands."""
-    for node in ast.walk(module):
+@functools.cache
+def imports(name: str) -> list[tuple[int, str]]:
+    """Line and full dotted name of everything that a file imports, wherever it stands."""
+    found = []
+    for node in ast.walk(tree(name)):
         if isinstance(node, ast.Import):
-            yield from ((node.lineno, alias.name) for alias in node.names)
+            found += [(node.lineno, alias.name) for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"line {node.lineno}: imports are absolute here"
-            yield from ((node.lineno, f"{node.module}.{alias.name}") for alias in node.names)
+            found += [(node.lineno, f"{node.module}.{alias.name}") for alias in node.names]
+    return found
 
 
 def ours(name: str) -> Iterator[tuple[int, list[str]]]:
     """Line and the parts below ``slowtrain`` of every import of ours but the version, in one of our files."""
-    for line, full in imports(tree(name)):
+    for line, full in imports(name):
         first, *rest = full.split(".")
         if first == "slowtrain" and rest != ["__version__"]:
             yield line, rest
@@ -165,10 +169,7 @@ def is_of_a_family(parts: list[str]) -> bool:
 def test_frameworks_are_imported_in_capture_only() -> None:
     others = [name for name in FILES if unit(name) != "capture"]
     faults = [
-        f"{name}:{line}: {full}"
-        for name in others
-        for line, full in imports(tree(name))
-        if full.split(".")[0] in FRAMEWORKS
+        f"{name}:{line}: {full}" for name in others for line, full in imports(name) if full.split(".")[0] in FRAMEWORKS
     ]
     assert faults == []
 
