@@ -27,7 +27,7 @@ TESTS ?= tests
 AT_ONCE ?= 2
 PYTEST ?=
 
-.PHONY: help demo cause test test-slow bench lint venv venv-oldest test-oldest clinic strangers calibration fixed-again false-alarms drift-power convergence-power bench-overhead bench-trace bench-lint bench-long bench-startup memory-table gpu gpu-recordings corpus docs shape fuzz format clean
+.PHONY: help demo cause test test-slow bench lint style venv venv-oldest test-oldest clinic strangers calibration fixed-again false-alarms drift-power convergence-power bench-overhead bench-trace bench-lint bench-long bench-startup memory-table gpu gpu-recordings corpus docs shape fuzz format clean
 
 help: ## show this list
 	@echo "usage: make TARGET"
@@ -43,8 +43,12 @@ cause: ## write the folder of a new cause, with examples that fail: make cause N
 	@test -n "$(NAME)" || { echo "name it: make cause NAME=family/the-pattern"; exit 2; }
 	$(PYTHON) clinic/new_cause.py $(NAME)
 
-test: lint ## lint, types, and tests against the built wheel, AT_ONCE=2 files at a time
-	SLOWTRAIN_TEST_WHEEL=1 $(BIN)/pytest -m 'not slow and not bench' -n $(AT_ONCE) --dist loadfile $(TESTS) $(PYTEST)
+# mypy runs beside the tests, because it uses one core. pytest's closing line is the last one, unless there are errors of types.
+test: style ## lint, types, and tests against the built wheel, AT_ONCE=2 files at a time
+	@mkdir -p build
+	@$(BIN)/mypy > build/types.txt & types=$$!; \
+	SLOWTRAIN_TEST_WHEEL=1 $(BIN)/pytest -m 'not slow and not bench' -n $(AT_ONCE) --dist loadfile --no-loadscope-reorder $(TESTS) $(PYTEST); \
+	tested=$$?; wait $$types || { cat build/types.txt; exit 1; }; exit $$tested
 
 test-slow: $(VENV)/.wheel ## the tests that take minutes: every lint example trained, memory forecasts
 	SLOWTRAIN_TEST_WHEEL=1 $(BIN)/pytest -m slow $(TESTS) $(PYTEST)
@@ -53,10 +57,12 @@ bench: $(VENV)/.wheel ## the tests that measure time, one after the other; needs
 	SLOWTRAIN_TEST_WHEEL=1 $(BIN)/pytest -m bench $(TESTS) $(PYTEST)
 	@echo "More measurements: $$(sed -nE 's/^(bench-[a-z]+):.*/make \1/p' $(firstword $(MAKEFILE_LIST)) | paste -sd, -)"
 
-lint: $(VENV)/.wheel ## ruff and mypy
+lint: style ## ruff and mypy
+	$(BIN)/mypy
+
+style: $(VENV)/.wheel ## ruff alone
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check src tests docs
-	$(BIN)/mypy
 
 format: $(VENV)/.ready ## let ruff format the code and mend what it safely can
 	$(BIN)/ruff check --fix-only .

@@ -6,10 +6,9 @@ The rules are read from the source text, so that an import inside a function cou
 from __future__ import annotations
 
 import ast
+import functools
 from collections.abc import Iterator
 from pathlib import Path
-
-import pytest
 
 import slowtrain
 
@@ -67,19 +66,22 @@ def unit(name: str) -> str:
     return Path(name).parts[0].removesuffix(".py")
 
 
-def imports(module: ast.Module) -> Iterator[tuple[int, str]]:
-    """Line and full dotted name of everything that is imported, wherever it stands."""
-    for node in ast.walk(module):
+@functools.cache
+def imports(name: str) -> list[tuple[int, str]]:
+    """Line and full dotted name of everything that a file imports, wherever it stands."""
+    found = []
+    for node in ast.walk(tree(name)):
         if isinstance(node, ast.Import):
-            yield from ((node.lineno, alias.name) for alias in node.names)
+            found += [(node.lineno, alias.name) for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"line {node.lineno}: imports are absolute here"
-            yield from ((node.lineno, f"{node.module}.{alias.name}") for alias in node.names)
+            found += [(node.lineno, f"{node.module}.{alias.name}") for alias in node.names]
+    return found
 
 
 def ours(name: str) -> Iterator[tuple[int, list[str]]]:
     """Line and the parts below ``slowtrain`` of every import of ours but the version, in one of our files."""
-    for line, full in imports(tree(name)):
+    for line, full in imports(name):
         first, *rest = full.split(".")
         if first == "slowtrain" and rest != ["__version__"]:
             yield line, rest
@@ -153,11 +155,12 @@ def test_causes_do_not_know_each_other() -> None:
 SCRIPT_ENGINE = tuple(f"slowtrain.script.{part}" for part in ("interpreter", "evaluators", "lint_rules", "fixes"))
 
 
-@pytest.mark.parametrize("cause", sorted(shape.cause_modules()))
-def test_a_class_of_a_cause_does_not_import_the_script_engine(cause: str) -> None:
+def test_a_class_of_a_cause_does_not_import_the_script_engine() -> None:
     """``lint`` and ``fix`` in its folder do, which ``Cause.folder_module`` imports when they are asked."""
-    reached = shape.reachable(shape.cause_modules()[cause][:1])
-    assert sorted(name for name in reached if name.startswith(SCRIPT_ENGINE)) == []
+    reached = {cause: shape.reachable(modules[:1]) for cause, modules in shape.cause_modules().items()}
+    engine = {cause: [name for name in names if name.startswith(SCRIPT_ENGINE)] for cause, names in reached.items()}
+    assert reached
+    assert {cause: sorted(names) for cause, names in engine.items() if names} == {}
 
 
 def is_of_a_family(parts: list[str]) -> bool:
@@ -167,10 +170,7 @@ def is_of_a_family(parts: list[str]) -> bool:
 def test_frameworks_are_imported_in_capture_only() -> None:
     others = [name for name in FILES if unit(name) != "capture"]
     faults = [
-        f"{name}:{line}: {full}"
-        for name in others
-        for line, full in imports(tree(name))
-        if full.split(".")[0] in FRAMEWORKS
+        f"{name}:{line}: {full}" for name in others for line, full in imports(name) if full.split(".")[0] in FRAMEWORKS
     ]
     assert faults == []
 

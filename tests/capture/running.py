@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -9,7 +10,10 @@ import textwrap
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
+
+from slowtrain.trace import Trace
+from slowtrain.trace.loading import recording_trace
 
 DRIVER = """
 import sys
@@ -19,6 +23,33 @@ folder, windows, module, target, *arguments = sys.argv[1:]
 command = launch.command_line(target, arguments, module == "1")
 sys.exit(launch.run_recorded(command, Path(folder), windows=windows == "1").exit_code)
 """
+
+# Each script runs as the main module, in its own folder, and writes "out", "err" and "code" there.
+SERIES_DRIVER = """
+import json, os, sys, traceback, types
+from contextlib import nullcontext, redirect_stderr, redirect_stdout
+mains = [sys.modules["__main__"]]
+for folder, recorded, options in json.loads(sys.argv[1]):
+    os.chdir(folder)
+    main = sys.modules["__main__"] = types.ModuleType("__main__")
+    mains.append(main)  # TensorFlow keeps functions that need its variables
+    main.__file__, code = os.path.abspath("script.py"), 0
+    with redirect_stdout(open("out", "w")) as out, redirect_stderr(open("err", "w")) as err, out, err:
+        try:
+            with __import__("slowtrain").record("runs", **options) if recorded else nullcontext():
+                exec(compile(open(main.__file__).read(), main.__file__, "exec"), main.__dict__)
+        except BaseException as error:
+            traceback.print_exc()
+            code = 130 if isinstance(error, KeyboardInterrupt) else 1
+    open("code", "w").write(str(code))
+"""
+
+
+class Script(NamedTuple):
+    text: str
+    windows: bool = False
+    on_nonfinite: str | None = None
+    recorded: bool = True
 
 
 @dataclass(frozen=True)
@@ -56,15 +87,54 @@ def recorded(
     return _run(recorder(folder, target, *arguments, module=module, windows=windows), folder, **options)
 
 
+def run_series(folder: Path, scripts: Mapping[str, Script], **env: str) -> dict[str, Done]:
+    """Runs scripts one after another in one process, each in a block of ``slowtrain.record`` if it is recorded.
+
+    The framework is imported once, which takes longer than most scripts do.
+    """
+    folders = {name: write(folder, script.text, f"{name}/script.py").parent for name, script in scripts.items()}
+    given = [
+        (str(folders[name]), script.recorded, {"windows": script.windows, "on_nonfinite": script.on_nonfinite})
+        for name, script in scripts.items()
+    ]
+    done = _run([sys.executable, "-c", SERIES_DRIVER, json.dumps(given)], folder, timeout_s=600.0, env=env)
+    assert done.code == 0, done.err
+    found = {}
+    for name, place in folders.items():
+        code, out, err = (place.joinpath(file).read_text(encoding="utf-8") for file in ("code", "out", "err"))
+        recordings = list(place.glob("runs/*"))
+        assert len(recordings) == scripts[name].recorded, name
+        found[name] = Done(int(code), out, err, *recordings or [place])
+    return found
+
+
+def loaded(done: Done) -> Trace:
+    """The trace of a script that ended well, without a fault of ours."""
+    assert done.code == 0, done.err
+    trace = recording_trace.load_recording(done.folder)
+    assert trace.facts.get("faults", []) == []
+    return trace
+
+
+def line(script: str, text: str) -> int:
+    """The number of the first line with ``text``."""
+    return next(i for i, one in enumerate(script.splitlines(), 1) if text in one)
+
+
 def _run(
-    command: list[str], folder: Path, stdin: str = "", cwd: Path | None = None, env: Mapping[str, str] | None = None
+    command: list[str],
+    folder: Path,
+    stdin: str = "",
+    cwd: Path | None = None,
+    env: Mapping[str, str] | None = None,
+    timeout_s: float = 170.0,
 ) -> Done:
     done = subprocess.run(
         command,
         input=stdin,
         capture_output=True,
         text=True,
-        timeout=170,
+        timeout=timeout_s,
         check=False,
         cwd=cwd,
         env=environment(**(env or {})),

@@ -12,7 +12,6 @@ from slowtrain import diagnose
 from slowtrain.trace.loading import recording_trace
 
 from . import running
-from .test_checked import line
 
 FIT = """
 import random, numpy as np, keras
@@ -40,10 +39,34 @@ def fit(data: str = "", loss: str = MEAN, eagerly: bool = False, epochs: int = 2
     return FIT.format(data=data, loss=loss, eagerly=eagerly, epochs=epochs)
 
 
-def run(folder: Path, script: str, mode: str | None = "report") -> running.Done:
+FAINT = "head = model.layers[-1]\nhead.trainable = False\nhead.kernel.assign(np.full((8, 1), 1e-40))\n"
+ODD = "def odd(t, p):\n    return keras.ops.sum(t * 0.0) / keras.ops.sum(p * 0.0)\n"
+SCRIPTS = {
+    "logarithm": fit("x[320:] *= 1000", LOGARITHM, epochs=1),
+    "logarithm, eager": fit("x[320:] *= 1000", LOGARITHM, eagerly=True, epochs=1),
+    "root": fit("x[320:336] = 0", ROOT),
+    "data": fit("x[500, 3] = np.nan"),
+    "faint": fit().replace("model.compile", FAINT + "model.compile"),
+    "faint, eager": fit(eagerly=True).replace("model.compile", FAINT + "model.compile"),
+}
+
+
+@pytest.fixture(scope="module")
+def jax() -> None:
     for module in ("jax", "keras"):
         if importlib.util.find_spec(module) is None:  # not imported: Keras would look for TensorFlow
             pytest.skip(f"{module} is not installed here")
+
+
+@pytest.fixture(scope="module")
+def runs(jax: None, tmp_path_factory: pytest.TempPathFactory) -> dict[str, running.Done]:
+    scripts = {name: running.Script(text, on_nonfinite="report") for name, text in SCRIPTS.items()}
+    scripts["stop"] = running.Script(fit("x[500, 3] = np.nan", epochs=3000), on_nonfinite="stop")
+    scripts["metric"] = running.Script(fit(ODD).replace("loss_of, ", "loss_of, metrics=[odd], "), on_nonfinite="stop")
+    return running.run_series(tmp_path_factory.mktemp("checked"), scripts, KERAS_BACKEND="jax")
+
+
+def run(folder: Path, script: str, mode: str | None = "report") -> running.Done:
     env = {"KERAS_BACKEND": "jax", **({"SLOWTRAIN_ON_NONFINITE": mode} if mode else {})}
     return running.recorded(folder / "run", running.write(folder, script), windows=False, env=env)
 
@@ -55,51 +78,56 @@ def checked(done: running.Done) -> dict[str, Any]:
     return dict(event.data)
 
 
-@pytest.mark.parametrize("eagerly", [False, True])
-def test_a_logarithm_of_zero(tmp_path: Path, eagerly: bool) -> None:
-    script = fit("x[320:] *= 1000", LOGARITHM, eagerly=eagerly, epochs=1)
-    done = run(tmp_path, script)
+@pytest.mark.parametrize("name", ["logarithm", "logarithm, eager"])
+def test_a_logarithm_of_zero(name: str, runs: dict[str, running.Done]) -> None:
+    done = runs[name]
     assert "END" in done.out, done.err
     found = checked(done)
     origin = found["origin"]
     assert found["step"] == 21
-    assert (origin["type"], origin["site"][1], origin["gradient"]) == ("log", line(script, "ops.log"), False)
+    assert (origin["type"], origin["site"][1], origin["gradient"]) == (
+        "log",
+        running.line(SCRIPTS[name], "ops.log"),
+        False,
+    )
     assert origin["inputs"][0]["zero"] > 0
     diagnosis = diagnose.diagnose_trace(recording_trace.load_recording(done.folder)).diagnoses
     cause = next(d for d in diagnosis if d.cause == "numerics/nonfinite-loss")
     assert "keras.ops.maximum" in cause.prescriptions[0].says
 
 
-def test_the_gradient_of_a_root_at_zero(tmp_path: Path) -> None:
-    script = fit("x[320:336] = 0", ROOT)
-    found = checked(run(tmp_path, script))
+def test_the_gradient_of_a_root_at_zero(runs: dict[str, running.Done]) -> None:
+    found = checked(runs["root"])
     origin = found["origin"]
     assert found["step"] == 21
-    assert (origin["of"], origin["gradient"], origin["site"][1]) == ("sqrt", True, line(script, "ops.sqrt"))
+    assert (origin["of"], origin["gradient"], origin["site"][1]) == (
+        "sqrt",
+        True,
+        running.line(SCRIPTS["root"], "ops.sqrt"),
+    )
 
 
-def test_numbers_that_are_none_in_the_data(tmp_path: Path) -> None:
-    found = checked(run(tmp_path, fit("x[500, 3] = np.nan")))
+def test_numbers_that_are_none_in_the_data(runs: dict[str, running.Done]) -> None:
+    found = checked(runs["data"])
     assert (found["step"], found["origin"]["kind"], found["origin"]["name"]) == (32, "data", "batch[0]")
     assert found["origin"]["output"]["nan"] == 1
 
 
-def test_training_is_not_stopped_for_a_metric_that_is_no_number(tmp_path: Path) -> None:
-    odd = "def odd(t, p):\n    return keras.ops.sum(t * 0.0) / keras.ops.sum(p * 0.0)\n"
-    script = fit(odd).replace("loss_of, ", "loss_of, metrics=[odd], ")
-    done = run(tmp_path, script, mode="stop")
+def test_training_is_not_stopped_for_a_metric_that_is_no_number(runs: dict[str, running.Done]) -> None:
+    done = runs["metric"]
     assert done.code == 0, done.err
     assert "END" in done.out
     assert not list(recording_trace.load_recording(done.folder).events_of("checked"))
 
 
-def test_stop_ends_the_script_as_ctrl_c_does(tmp_path: Path) -> None:
-    done = run(tmp_path, fit("x[500, 3] = np.nan", epochs=3000), mode="stop")
+def test_stop_ends_the_script_as_ctrl_c_does(runs: dict[str, running.Done]) -> None:
+    done = runs["stop"]
     assert done.code == 130
     assert "END" not in done.out
     assert checked(done)["stopped"]
 
 
+@pytest.mark.usefixtures("jax")
 def test_training_is_the_same_to_the_last_bit(tmp_path: Path) -> None:
     script = fit(epochs=3) + fit("x[500, 3] = np.nan", epochs=3)
     with_it = run(tmp_path / "with", script)
@@ -109,14 +137,11 @@ def test_training_is_the_same_to_the_last_bit(tmp_path: Path) -> None:
     assert with_it.out == without.out
 
 
-@pytest.mark.parametrize("eagerly", [False, True])
-def test_the_state_is_looked_through_for_subnormal_numbers(tmp_path: Path, eagerly: bool) -> None:
-    faint = "head = model.layers[-1]\nhead.trainable = False\nhead.kernel.assign(np.full((8, 1), 1e-40))\n"
-    script = fit(eagerly=eagerly).replace("model.compile", faint + "model.compile")
-    done = run(tmp_path, script)
-    trace = recording_trace.load_recording(done.folder)
+@pytest.mark.parametrize(("name", "way"), [("faint", "function"), ("faint, eager", "eager")])
+def test_the_state_is_looked_through_for_subnormal_numbers(name: str, way: str, runs: dict[str, running.Done]) -> None:
+    trace = recording_trace.load_recording(runs[name].folder)
     assert trace.facts.get("faults", []) == []
     told = trace.fact("subnormals")
-    assert (told["count"], told["way"]) == (8, "eager" if eagerly else "function")
+    assert (told["count"], told["way"]) == (8, way)
     assert "head/kernel of 8" in told["where"]
     assert set(trace.fact("subnormal_cost")) == {"function", "eager", "numpy"}

@@ -485,7 +485,7 @@ def train_step(x):
 
 w = tf.Variable(tf.random.normal((1000, 8)))
 memory = Memory()
-for step in range(900):
+for step in range(600):
     rows = np.random.rand(12, 1000)
     memory.add(rows)
     train_step(tf.constant(rows, tf.float32))

@@ -75,24 +75,32 @@ print(threading.enumerate() == [threading.main_thread()], threading.active_count
 """
 )
 
+# Errors that the interpreter prints: of a function, of a graph that cannot be made, and last of a fit.
 FAILS = (
-    STEP
+    HEADER
+    + STEP
     + """
+import sys
 def outer(a):
     return inner(a)
 def inner(a):
     return train_step(a, tf.zeros([7, 9]))
-outer(tf.zeros([3, 32]))
-"""
-)
-FAILS_IN_FIT = """
+@tf.function
+def unfinished(a):
+    return a + missing
 class Stops(keras.callbacks.Callback):
     def on_train_batch_end(self, batch, logs=None):
         raise ValueError("the user's own")
 def train():
     build().fit(x, y, verbose=0, callbacks=[Stops()])
+for fails in (lambda: outer(tf.zeros([3, 32])), lambda: unfinished.get_concrete_function(1.0)):
+    try:
+        fails()
+    except Exception:
+        sys.excepthook(*sys.exc_info())
 train()
 """
+)
 
 
 def test_the_same_numbers_warnings_and_habits(tmp_path: Path) -> None:
@@ -106,15 +114,16 @@ def test_the_same_numbers_warnings_and_habits(tmp_path: Path) -> None:
     assert reader.read_recording(guest.folder).facts.get("faults", []) == []
 
 
-@pytest.mark.parametrize("body", [FAILS, FAILS_IN_FIT], ids=["function", "fit"])
-def test_the_same_traceback(body: str, tmp_path: Path) -> None:
-    script = running.write(tmp_path, HEADER + body)
+def test_the_same_tracebacks(tmp_path: Path) -> None:
+    script = running.write(tmp_path, FAILS)
     alone, guest = running.plain(script), running.recorded(tmp_path / "run", script)
     assert (guest.code, alone.code) == (1, 1)
     assert _frames(guest.err) == _frames(alone.err)
-    assert any("script.py" in frame for frame in _frames(guest.err))
+    assert sum("script.py" in frame for frame in _frames(guest.err)) >= 6
     assert "slowtrain" not in guest.err.replace(str(tmp_path), "")
-    assert guest.err.splitlines()[-1] == alone.err.splitlines()[-1]
+    assert _errors(guest.err) == _errors(alone.err)
+    for said in ("in outer", "NameError: ", "ValueError: the user's own"):
+        assert said in guest.err
 
 
 PROFILES = (
@@ -123,9 +132,9 @@ PROFILES = (
     + DATASET
     + """
 import sys, time
-begun, turn = time.perf_counter(), 0
+begun, worked, turn = time.perf_counter(), time.process_time(), 0
 data = iter(ds.repeat())
-while time.perf_counter() - begun < 2:
+while min(time.perf_counter() - begun, time.process_time() - worked) < 2:  # beside another load, too
     with tf.profiler.experimental.Profile(f"{sys.argv[1]}/{turn}"):
         for _ in range(5): train_step(*next(data))
     until = time.perf_counter() + 0.02
@@ -230,3 +239,7 @@ def _frames(text: str) -> list[str]:
 
 def _warnings(text: str) -> list[str]:
     return [line for line in text.splitlines() if "Warning" in line]
+
+
+def _errors(text: str) -> list[str]:
+    return [line for line in text.splitlines() if "Error: " in line]

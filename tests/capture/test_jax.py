@@ -19,8 +19,6 @@ from slowtrain.capture.jax import keras_backend
 from slowtrain.capture.windows import framework_profilers
 from slowtrain.capture.windows.deep_windows import DeepWindows
 from slowtrain.model import Category, Signal
-from slowtrain.trace import Trace
-from slowtrain.trace.loading import recording_trace
 
 from . import running
 from .kept import spans
@@ -55,29 +53,23 @@ log = model.fit(x, np.zeros((640, 768)), batch_size=40, epochs=4, verbose=0)
 """
 
 
-def run(folder: Path, script: str, windows: bool = True) -> tuple[running.Done, Trace]:
+@pytest.fixture(scope="module")
+def jax() -> None:
     for module in ("jax", "keras"):
         if importlib.util.find_spec(module) is None:  # not imported: Keras would look for TensorFlow
             pytest.skip(f"{module} is not installed here")
-    path = running.write(folder, script)
-    done = running.recorded(folder / "run", path, windows=windows, env={"KERAS_BACKEND": "jax"})
-    assert done.code == 0, done.err
-    trace = recording_trace.load_recording(done.folder)
-    assert trace.facts.get("faults", []) == []
-    return done, trace
 
 
-def line(script: str, text: str) -> int:
-    return next(i for i, one in enumerate(script.splitlines(), 1) if text in one)
-
-
+@pytest.mark.usefixtures("jax")
 def test_a_dataset_in_python_is_what_its_steps_wait_for(tmp_path: Path) -> None:
-    done, trace = run(tmp_path, ITEMS)
-    plain = running.plain(tmp_path / "script.py", env={"KERAS_BACKEND": "jax"})
+    script = running.write(tmp_path, ITEMS)
+    plain = running.plain(script, env={"KERAS_BACKEND": "jax"})
+    done = running.recorded(tmp_path / "run", script, env={"KERAS_BACKEND": "jax"})
+    trace = running.loaded(done)
     assert done.out == plain.out, "the same losses, to the last digit"
     assert trace.share(Category.INPUT) > 0.5
     (producer,) = trace.producers
-    assert producer.lines[0].place.line == line(ITEMS, "the hot line")
+    assert producer.lines[0].place.line == running.line(ITEMS, "the hot line")
     assert set(trace.steps.size) == {16}, "as its first batch tells"
     assert {n.text for n in trace.names if n.lane == "function"} >= {"train_step"}
     (traced,) = trace.events_of("trace")
@@ -88,8 +80,16 @@ def test_a_dataset_in_python_is_what_its_steps_wait_for(tmp_path: Path) -> None:
     assert list((done.folder / "window-1").glob("plugins/profile/*/*.xplane.pb"))
 
 
-def test_the_device_is_waited_for_at_the_end_of_an_epoch_and_its_steps_are_the_epochs(tmp_path: Path) -> None:
-    done, trace = run(tmp_path, ARRAYS, windows=False)
+@pytest.fixture(scope="module")
+def runs(jax: None, tmp_path_factory: pytest.TempPathFactory) -> dict[str, running.Done]:
+    scripts = {"arrays": running.Script(ARRAYS), "profiled": running.Script(PROFILED, windows=True)}
+    return running.run_series(tmp_path_factory.mktemp("jax"), scripts, KERAS_BACKEND="jax")
+
+
+def test_the_device_is_waited_for_at_the_end_of_an_epoch_and_its_steps_are_the_epochs(
+    runs: dict[str, running.Done],
+) -> None:
+    trace = running.loaded(runs["arrays"])
     waits = trace.lane("sync")
     assert len(waits) == 4, "an epoch each"
     epochs = [e for e in trace.events_of("epoch") if e.name == "end"]
@@ -98,7 +98,7 @@ def test_the_device_is_waited_for_at_the_end_of_an_epoch_and_its_steps_are_the_e
     taken = last - trace.steps.start_ms[trace.steps.block == 3][0]
     assert trace.steps.ms[trace.steps.block == 3].sum() == pytest.approx(taken), "they leave nothing out"
     assert set(trace.steps.size) == {40}
-    assert not done.err
+    assert not runs["arrays"].err
 
 
 PROFILED = ITEMS.replace("verbose=0)", "verbose=0, callbacks=[Own()])").replace(
@@ -111,7 +111,7 @@ class Own(keras.callbacks.Callback):
     def on_train_batch_begin(self, batch, logs=None):
         self.batches += 1
         if self.batches in (100, 120):  # some time after ours has begun, and while it is at work or has just ended
-            jax.profiler.start_trace(f"OWN/{self.batches}")
+            jax.profiler.start_trace(f"own/{self.batches}")
         if self.batches in (110, 130):
             jax.profiler.stop_trace()
 
@@ -119,10 +119,10 @@ random.seed(1); np.random.seed(1)""",
 )
 
 
-def test_the_users_own_profiler_goes_first(tmp_path: Path) -> None:
-    done, trace = run(tmp_path, PROFILED.replace("OWN", str(tmp_path / "own")))
-    assert not done.err, "theirs would raise, were ours at work"
-    assert len(list((tmp_path / "own").glob("**/*.xplane.pb"))) == 2
+def test_the_users_own_profiler_goes_first(runs: dict[str, running.Done]) -> None:
+    trace = running.loaded(runs["profiled"])
+    assert not runs["profiled"].err, "theirs would raise, were ours at work"
+    assert len(list(runs["profiled"].folder.parents[1].glob("own/**/*.xplane.pb"))) == 2
     assert trace.fact("keras", "backend") == "jax"
 
 

@@ -14,8 +14,6 @@ from slowtrain.capture.core import patching
 from slowtrain.capture.core.recorder import Recorder
 from slowtrain.capture.core.thread_state import Progress, new_thread_state
 from slowtrain.capture.jax import custom_loops, jit_arguments, keras_backend
-from slowtrain.trace import Trace
-from slowtrain.trace.loading import recording_trace
 
 from . import running
 from .kept import spans
@@ -133,27 +131,33 @@ print("_bootstrap" in text, "script.py" in text)
 )
 
 
-def run(folder: Path, script: str, windows: bool = True) -> tuple[running.Done, Trace]:
+SCRIPTS = {"loop": LOOP, "static": STATIC, "eager": EAGER, "transparent": TRANSPARENT}
+Runs = dict[str, running.Done]
+
+
+def in_one_process(folder: Path, recorded: bool) -> Runs:
     if importlib.util.find_spec("jax") is None:
         pytest.skip("jax is not installed here")
-    path = running.write(folder, script)
-    done = running.recorded(folder / "run", path, windows=windows)
-    assert done.code == 0, done.err
-    trace = recording_trace.load_recording(done.folder)
-    assert trace.facts.get("faults", []) == []
-    return done, trace
+    scripts = {name: running.Script(text, name == "loop", recorded=recorded) for name, text in SCRIPTS.items()}
+    return running.run_series(folder, scripts)
 
 
-def line(script: str, text: str) -> int:
-    return next(i for i, one in enumerate(script.splitlines(), 1) if text in one)
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Runs:
+    return in_one_process(tmp_path_factory.mktemp("recorded"), recorded=True)
 
 
-def test_a_call_of_a_compiled_function_that_takes_a_gradient_is_a_step(tmp_path: Path) -> None:
-    done, trace = run(tmp_path, LOOP)
-    assert done.out == running.plain(tmp_path / "script.py").out
+@pytest.fixture(scope="module")
+def plain(tmp_path_factory: pytest.TempPathFactory) -> Runs:
+    return in_one_process(tmp_path_factory.mktemp("plain"), recorded=False)
+
+
+def test_a_call_of_a_compiled_function_that_takes_a_gradient_is_a_step(runs: Runs, plain: Runs) -> None:
+    trace = running.loaded(runs["loop"])
+    assert runs["loop"].out == plain["loop"].out
     assert (trace.steps.source, len(trace.steps), trace.steps.training) == ("function update", 2000, True)
     assert trace.steps.place is not None
-    assert trace.steps.place.line == line(LOOP, "# the step")
+    assert trace.steps.place.line == running.line(LOOP, "# the step")
     assert set(trace.steps.size) == {32}, "the batch, not the weights"
     assert trace.on_jax
     assert {n.text for n in trace.names if n.lane == "feed"} == {"asarray", "device_put"}
@@ -165,14 +169,14 @@ def test_a_call_of_a_compiled_function_that_takes_a_gradient_is_a_step(tmp_path:
     assert sum(map(trace.mean, trace.categories)) == pytest.approx(trace.step_ms)
     update, small = (next(e for e in trace.events_of("trace") if n in e.name) for n in ("update", "lambda"))
     assert (update.data["training"], small.data["training"]) == (True, False)
-    assert (update.data["nth"], update.data["line"]) == (1, line(LOOP, "@partial"))
+    assert (update.data["nth"], update.data["line"]) == (1, running.line(LOOP, "@partial"))
 
 
-def test_what_a_trace_was_given_tells_why_it_was_traced_again(tmp_path: Path) -> None:
+def test_what_a_trace_was_given_tells_why_it_was_traced_again(runs: Runs) -> None:
     from slowtrain.causes.host.retracing import signature_changes
     from slowtrain.trace.signals.host.retraces import traces_by_function
 
-    _, trace = run(tmp_path, STATIC, windows=False)
+    trace = running.loaded(runs["static"])
     assert (trace.steps.source, len(trace.steps)) == ("function update", 40)
     assert set(trace.steps.size) == {16}
     (found,) = traces_by_function(trace)
@@ -182,21 +186,20 @@ def test_what_a_trace_was_given_tells_why_it_was_traced_again(tmp_path: Path) ->
     assert "a Python float" in text
 
 
-def test_a_gradient_outside_of_any_compiled_function_is_an_eager_step(tmp_path: Path) -> None:
-    done, trace = run(tmp_path, EAGER, windows=False)
-    assert done.out == running.plain(tmp_path / "script.py").out
+def test_a_gradient_outside_of_any_compiled_function_is_an_eager_step(runs: Runs, plain: Runs) -> None:
+    trace = running.loaded(runs["eager"])
+    assert runs["eager"].out == plain["eager"].out
     assert (trace.steps.source, len(trace.steps), trace.eager) == ("gradient", 60, True)
     assert trace.steps.place is not None
-    assert trace.steps.place.line == line(EAGER, "# the gradient")
+    assert trace.steps.place.line == running.line(EAGER, "# the gradient")
     assert not trace.lane("function"), "inside a gradient it is a part of that"
 
 
-def test_what_is_compiled_is_as_it_would_be(tmp_path: Path) -> None:
-    done, _ = run(tmp_path, TRANSPARENT, windows=False)
-    plain = running.plain(tmp_path / "script.py")
-    assert plain.code == 0, plain.err
-    assert done.out == plain.out
-    assert done.out.splitlines()[-1] == "False True"
+def test_what_is_compiled_is_as_it_would_be(runs: Runs, plain: Runs) -> None:
+    running.loaded(runs["transparent"])
+    assert plain["transparent"].code == 0, plain["transparent"].err
+    assert runs["transparent"].out == plain["transparent"].out
+    assert runs["transparent"].out.splitlines()[-1] == "False True"
 
 
 # -- without JAX

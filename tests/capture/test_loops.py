@@ -1,7 +1,8 @@
-"""Every way to train: the steps are found, and everything adds up. One run of each, shared by the tests."""
+"""Every way to train: the steps are found, and everything adds up. One process runs all, for all tests."""
 
 from __future__ import annotations
 
+import functools
 import importlib.metadata
 from collections.abc import Callable
 from pathlib import Path
@@ -21,26 +22,23 @@ pytestmark = pytest.mark.tensorflow
 Get = Callable[[str], Trace]
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def keras_version() -> str:
     return importlib.metadata.version("keras").split(".")[0]
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def trace_of(keras_version: str, tmp_path_factory: pytest.TempPathFactory) -> Get:
-    """Runs a loop when it is first asked for."""
-    known: dict[str, Trace] = {}
+    loops = {name: loop for name, loop in LOOPS.items() if keras_version in loop.versions.split()}
+    scripts = {name: running.Script(loop.script, windows=True) for name, loop in loops.items()}
+    runs = running.run_series(tmp_path_factory.mktemp("loops"), scripts)
 
+    @functools.cache
     def get(name: str) -> Trace:
-        loop = LOOPS[name]
-        if keras_version not in loop.versions.split():
+        if name not in loops:
             pytest.skip(f"not in Keras {keras_version}")
-        if name not in known:
-            folder = tmp_path_factory.mktemp("loop")
-            done = running.recorded(folder / "run", running.write(folder, loop.script))
-            assert done.code == 0, done.err
-            known[name] = recording_trace.load_recording(done.folder)
-        return known[name]
+        assert runs[name].code == 0, runs[name].err
+        return recording_trace.load_recording(runs[name].folder)
 
     return get
 

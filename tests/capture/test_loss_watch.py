@@ -9,10 +9,6 @@ import pytest
 from slowtrain.capture.core.recorder import Recorder
 from slowtrain.capture.core.thread_state import Progress
 from slowtrain.capture.process.periodic_samples import LossWatch
-from slowtrain.model import Signal
-from slowtrain.trace.loading import recording_trace
-
-from . import running
 
 
 class Scalar:
@@ -58,35 +54,6 @@ def test_a_loss_that_is_none_is_noted_once(watched: tuple[LossWatch, Progress, R
     progress.keep(Scalar(float("nan")), 3)  # by a step that was asked before
     watch()
     assert len(recorder._events) == 1
-
-
-LOOP = """
-    import tensorflow as tf
-    w = tf.Variable(tf.ones((8, 1)))
-
-    @tf.function
-    def step(x):
-        with tf.GradientTape() as tape:
-            loss = tf.reduce_mean(tf.math.log(x @ w))
-        w.assign_sub(tape.gradient(loss, w))
-        {end}
-
-    for i in range(60):
-        step(tf.random.uniform((16, 8)) - 0.5)
-"""
-
-
-@pytest.mark.tensorflow
-@pytest.mark.parametrize("end", ["return loss", "return None"])
-def test_of_a_run_of_a_moment(end: str, tmp_path: Path) -> None:
-    """Sixty steps are over before the watch comes twice. Of steps that return nothing, nothing is known."""
-    done = running.recorded(tmp_path / "run", running.write(tmp_path, LOOP.format(end=end)), windows=False)
-    assert done.code == 0, done.err
-    trace = recording_trace.load_recording(done.folder)
-    assert trace.facts.get("faults", []) == []
-    returned = end == "return loss"
-    assert (Signal.LOSS in trace.signals) is returned
-    assert [e.data["value"] for e in trace.events_of("nonfinite")] == ["nan"] * returned
 
 
 def test_an_eager_gradient_beside_a_training_function_is_kept_for_a_probe_alone() -> None:

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
-from slowtrain.trace import Trace
-from slowtrain.trace.loading import recording_trace
+from slowtrain.model import Signal
 
 from . import running
 
@@ -37,42 +34,6 @@ print("END", log.history)
 """
 
 
-def run(folder: Path, data: str = "", metrics: str = "[]", mode: str = "", eagerly: bool = False) -> running.Done:
-    script = running.write(folder, FIT.format(data=data, metrics=metrics, eagerly=eagerly))
-    env = {"SLOWTRAIN_ON_NONFINITE": mode} if mode else {}
-    done = running.recorded(folder / "run", script, windows=False, env=env)
-    assert done.err.count("Error") == 0, done.err
-    return done
-
-
-def loaded(done: running.Done) -> Trace:
-    trace = recording_trace.load_recording(done.folder)
-    assert trace.facts.get("faults", []) == []
-    return trace
-
-
-def test_the_loss_of_a_fit_is_seen_in_the_midst_of_an_epoch_beside_such_a_metric(tmp_path: Path) -> None:
-    trace = loaded(run(tmp_path, "x[800:] = np.nan", metrics="[odd]"))
-    (event,) = trace.events_of("nonfinite")
-    assert event.name == "loss"
-    assert 100 <= event.data["step"] <= 170
-
-
-@pytest.mark.parametrize("eagerly", [False, True])
-def test_a_metric_that_is_no_number_is_no_loss_and_stops_nothing(tmp_path: Path, eagerly: bool) -> None:
-    done = run(tmp_path, metrics="[odd]", mode="stop", eagerly=eagerly)
-    assert done.code == 0, done.err
-    assert "'odd': [nan]" in done.out
-    trace = loaded(done)
-    assert not [*trace.events_of("checked"), *trace.events_of("nonfinite")]
-
-
-def test_of_a_loss_the_first_op_is_named_beside_such_a_metric(tmp_path: Path) -> None:
-    trace = loaded(run(tmp_path, "x[800:, 3] = np.nan", metrics="[odd]", mode="report"))
-    (event,) = trace.events_of("checked")
-    assert (event.data["step"], event.data["origin"]["kind"]) == (101, "data")
-
-
 LOOP = """
 import time
 import tensorflow as tf
@@ -95,8 +56,70 @@ for i in range(100):
     print(float(psnr()))
 """
 
+# Sixty steps, which are over before the watch comes twice.
+QUICK = """
+import tensorflow as tf
+w = tf.Variable(tf.ones((8, 1)))
 
-def test_what_a_function_gives_that_does_not_train_is_no_loss(tmp_path: Path) -> None:
-    done = running.recorded(tmp_path / "run", running.write(tmp_path, LOOP), windows=False)
-    assert done.out.count("inf") == 100
-    assert not list(loaded(done).events_of("nonfinite"))
+@tf.function
+def step(x):
+    with tf.GradientTape() as tape:
+        loss = tf.reduce_mean(tf.math.log(x @ w))
+    w.assign_sub(tape.gradient(loss, w))
+    return {returned}
+
+for i in range(60):
+    step(tf.random.uniform((16, 8)) - 0.5)
+"""
+
+
+def fit(data: str = "", metrics: str = "[odd]", eagerly: bool = False) -> str:
+    return FIT.format(data=data, metrics=metrics, eagerly=eagerly)
+
+
+SCRIPTS = {
+    "loss": running.Script(fit("x[800:] = np.nan")),
+    "metric": running.Script(fit(), on_nonfinite="stop"),
+    "metric, eager": running.Script(fit(eagerly=True), on_nonfinite="stop"),
+    "op": running.Script(fit("x[800:, 3] = np.nan"), on_nonfinite="report"),
+    "no training": running.Script(LOOP),
+    "returned": running.Script(QUICK.format(returned="loss")),
+    "nothing returned": running.Script(QUICK.format(returned="None")),
+}
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, running.Done]:
+    return running.run_series(tmp_path_factory.mktemp("losses"), SCRIPTS)
+
+
+def test_the_loss_of_a_fit_is_seen_in_the_midst_of_an_epoch_beside_such_a_metric(runs: dict[str, running.Done]) -> None:
+    (event,) = running.loaded(runs["loss"]).events_of("nonfinite")
+    assert event.name == "loss"
+    assert 100 <= event.data["step"] <= 170
+
+
+@pytest.mark.parametrize("name", ["metric", "metric, eager"])
+def test_a_metric_that_is_no_number_is_no_loss_and_stops_nothing(name: str, runs: dict[str, running.Done]) -> None:
+    trace = running.loaded(runs[name])
+    assert "'odd': [nan]" in runs[name].out
+    assert not [*trace.events_of("checked"), *trace.events_of("nonfinite")]
+
+
+def test_of_a_loss_the_first_op_is_named_beside_such_a_metric(runs: dict[str, running.Done]) -> None:
+    (event,) = running.loaded(runs["op"]).events_of("checked")
+    assert (event.data["step"], event.data["origin"]["kind"]) == (101, "data")
+
+
+def test_what_a_function_gives_that_does_not_train_is_no_loss(runs: dict[str, running.Done]) -> None:
+    assert runs["no training"].out.count("inf") == 100
+    assert not list(running.loaded(runs["no training"]).events_of("nonfinite"))
+
+
+@pytest.mark.parametrize(("name", "returned"), [("returned", True), ("nothing returned", False)])
+def test_of_steps_that_return_nothing_nothing_is_known(
+    name: str, returned: bool, runs: dict[str, running.Done]
+) -> None:
+    trace = running.loaded(runs[name])
+    assert (Signal.LOSS in trace.signals) is returned
+    assert [e.data["value"] for e in trace.events_of("nonfinite")] == ["nan"] * returned

@@ -16,6 +16,8 @@ from slowtrain.errors import InputError
 
 from . import running
 
+Printed = dict[str, list[dict[str, Any]]]  # the documents, by part
+
 DATA = """
 import json, sys, time
 import numpy as np
@@ -73,67 +75,19 @@ for _ in range(2):
     told(run, same=before[:4] == (Function.__call__, keras.Model.fit, tf.GradientTape.gradient, sys.excepthook))
 print(json.dumps({"ours": [str(f) for f in sys.meta_path if "slowtrain" in type(f).__module__]}))
 """
+FAILED = """
+class Stops(keras.callbacks.Callback):
+    def on_train_batch_end(self, batch, logs=None):
+        if batch == 20:
+            raise KeyboardInterrupt
 
-
-def lines(folder: Path, script: str, *arguments: str) -> list[dict[str, Any]]:
-    running.write(folder, script, "train.py")
-    done = subprocess.run(
-        [sys.executable, *arguments, "train.py"], cwd=folder, capture_output=True, text=True, timeout=170,
-        check=False, env=running.environment(),
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    return [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
-
-
-@pytest.fixture(scope="module")
-def monitored_fits(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
-    return lines(tmp_path_factory.mktemp("fits"), DATA + FIT)
-
-
-@pytest.mark.tensorflow
-def test_a_monitor_records_each_fit(monitored_fits: list[dict[str, Any]]) -> None:
-    assert len({str(one["folder"]) for one in monitored_fits}) == 3
-    for one in monitored_fits:
-        assert one["source"] == "fit"
-        assert 80 <= int(str(one["counted"])) <= 120
-
-
-@pytest.mark.bench
-@pytest.mark.tensorflow
-def test_a_monitor_tells_what_its_steps_wait_for(monitored_fits: list[dict[str, Any]]) -> None:
-    for one in monitored_fits:
-        assert float(str(one["input"])) > 0.2  # each batch takes 15 ms to make
-        assert float(str(one["python"])) < 0.1  # what Keras does between steps is not the user's
-
-
-@pytest.mark.tensorflow
-def test_a_loop_of_functions_traced_before_is_recorded_again_and_again(tmp_path: Path) -> None:
-    *found, last = lines(tmp_path, DATA + LOOP)
-    assert last == {"ours": []}
-    for one in found:
-        # Of the two functions the one that trains, though its trace was never seen.
-        assert one["source"] == "function train"
-        assert one["same"] is True
-        assert int(str(one["counted"])) >= 20  # how many of the steps a window takes depends on how quick they are
-
-
-@pytest.mark.tensorflow
-def test_inside_slowtrain_run_nothing_is_recorded_twice(tmp_path: Path) -> None:
-    script = (
-        DATA
-        + """
-with slowtrain.record("runs") as run:
-    model.fit(data, epochs=1, verbose=0, callbacks=[monitor := slowtrain.Monitor("runs")])
-assert run.folder == monitor.run.folder
+try:
+    model.fit(data, epochs=2, verbose=0, callbacks=[Stops(), slowtrain.Monitor("runs")])
+except KeyboardInterrupt:
+    pass
+model.fit(data, epochs=2, verbose=0, callbacks=[monitor := slowtrain.Monitor("runs")])
+told(monitor.run, runs=[json.loads(f.read_text()).get("exit_code") for f in sorted(Path("runs").glob("*/launch.json"))])
 """
-    )
-    running.write(tmp_path, script, "train.py")
-    done = running.recorded(tmp_path / "out", "train.py", cwd=tmp_path)
-    assert done.code == 0, done.err
-    assert not (tmp_path / "runs").exists()
-    assert done.err.count("adds no second recording") == 2
-
-
 BAD = """
 def loss_of(t, p):
     return tf.reduce_mean(tf.math.log(tf.abs(p)))
@@ -168,11 +122,80 @@ for one in (monitor.run, run):
     print(json.dumps({"faults": trace.facts.get("faults"), "again": again,
                       "found": [dict(e.data) for e in trace.events_of("checked")]}))
 """
+PARTS = {"fits": FIT, "loop": LOOP, "failed": FAILED, "bad": BAD}
+
+
+def lines(folder: Path, script: str, *arguments: str) -> list[dict[str, Any]]:
+    running.write(folder, script, "train.py")
+    done = subprocess.run(
+        [sys.executable, *arguments, "train.py"], cwd=folder, capture_output=True, text=True, timeout=170,
+        check=False, env=running.environment(),
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+
+
+@pytest.fixture(scope="module")
+def printed(tmp_path_factory: pytest.TempPathFactory) -> Printed:
+    """What each part printed. One process runs all, each in a folder of its own."""
+    begun = "\nos.makedirs('../{0}')\nos.chdir('../{0}')\nprint(json.dumps({{'part': '{0}'}}))\n"
+    script = "".join(begun.format(name) + text for name, text in PARTS.items())
+    found: Printed = {}
+    for line in lines(tmp_path_factory.mktemp("parts"), f"import os\nfrom pathlib import Path\n{DATA}{script}"):
+        if "part" in line:
+            found[str(line["part"])] = []
+        else:
+            found[list(found)[-1]].append(line)
+    return found
 
 
 @pytest.mark.tensorflow
-def test_the_first_bad_op_of_a_fit_and_of_a_loop_that_were_recorded_from_inside(tmp_path: Path) -> None:
-    for one, step in zip(lines(tmp_path, DATA + BAD), (31, 41), strict=True):
+def test_a_monitor_records_each_fit(printed: Printed) -> None:
+    assert len({str(one["folder"]) for one in printed["fits"]}) == 3
+    for one in printed["fits"]:
+        assert one["source"] == "fit"
+        assert 80 <= int(str(one["counted"])) <= 120
+
+
+@pytest.mark.bench
+@pytest.mark.tensorflow
+def test_a_monitor_tells_what_its_steps_wait_for(printed: Printed) -> None:
+    for one in printed["fits"]:
+        assert float(str(one["input"])) > 0.2  # each batch takes 15 ms to make
+        assert float(str(one["python"])) < 0.1  # what Keras does between steps is not the user's
+
+
+@pytest.mark.tensorflow
+def test_a_loop_of_functions_traced_before_is_recorded_again_and_again(printed: Printed) -> None:
+    *found, last = printed["loop"]
+    assert last == {"ours": []}
+    for one in found:
+        # Of the two functions the one that trains, though its trace was never seen.
+        assert one["source"] == "function train"
+        assert one["same"] is True
+        assert int(str(one["counted"])) >= 20  # how many of the steps a window takes depends on how quick they are
+
+
+@pytest.mark.tensorflow
+def test_inside_slowtrain_run_nothing_is_recorded_twice(tmp_path: Path) -> None:
+    script = (
+        DATA
+        + """
+with slowtrain.record("runs") as run:
+    model.fit(data, epochs=1, verbose=0, callbacks=[monitor := slowtrain.Monitor("runs")])
+assert run.folder == monitor.run.folder
+"""
+    )
+    running.write(tmp_path, script, "train.py")
+    done = running.recorded(tmp_path / "out", "train.py", cwd=tmp_path)
+    assert done.code == 0, done.err
+    assert not (tmp_path / "runs").exists()
+    assert done.err.count("adds no second recording") == 2
+
+
+@pytest.mark.tensorflow
+def test_the_first_bad_op_of_a_fit_and_of_a_loop_that_were_recorded_from_inside(printed: Printed) -> None:
+    for one, step in zip(printed["bad"], (31, 41), strict=True):
         assert one["faults"] is None
         assert one["again"] == [pytest.approx(1.36, abs=0.05)]
         (found,) = one["found"]
@@ -280,25 +303,10 @@ def test_a_disk_that_takes_no_recording_is_said_in_a_line(tmp_path: Path) -> Non
     assert list((tmp_path / "runs").iterdir()) == []
 
 
-FAILED = """
-class Stops(keras.callbacks.Callback):
-    def on_train_batch_end(self, batch, logs=None):
-        if batch == 20:
-            raise KeyboardInterrupt
-
-try:
-    model.fit(data, epochs=2, verbose=0, callbacks=[Stops(), slowtrain.Monitor("runs")])
-except KeyboardInterrupt:
-    pass
-model.fit(data, epochs=2, verbose=0, callbacks=[monitor := slowtrain.Monitor("runs")])
-told(monitor.run, runs=[json.loads(f.read_text()).get("exit_code") for f in sorted(Path("runs").glob("*/launch.json"))])
-"""
-
-
 @pytest.mark.tensorflow
-def test_a_fit_that_was_interrupted_does_not_keep_the_next_monitor_from_recording(tmp_path: Path) -> None:
+def test_a_fit_that_was_interrupted_does_not_keep_the_next_monitor_from_recording(printed: Printed) -> None:
     """In a notebook the cell is run again: the first callback is nobody's any more."""
-    (one,) = lines(tmp_path, "from pathlib import Path\n" + DATA + FAILED)
+    (one,) = printed["failed"]
     assert one["runs"] == [1, 0]
     assert 80 <= int(str(one["counted"])) <= 120
 

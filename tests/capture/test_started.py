@@ -17,31 +17,6 @@ from . import running
 
 pytestmark = pytest.mark.tensorflow
 
-TOLD = """
-    import keras
-
-    def model():
-        return keras.Sequential([keras.Input((4,)), keras.layers.Dense(2)])
-
-    model().compile("sgd", "mse")
-    model().compile("sgd", "mse", jit_compile="auto")
-    model().compile("sgd", "mse", jit_compile=True)
-    model().compile("sgd", "mse", jit_compile=False)
-    model().compile("sgd", "mse", None, None, None, False, 1, True)
-"""
-
-
-def test_what_compile_was_told_beside_what_keras_made_of_it(tmp_path: Path) -> None:
-    done = running.recorded(tmp_path / "run", running.write(tmp_path, TOLD), windows=False)
-    assert done.code == 0, done.err
-    raw = reader.read_recording(done.folder)
-    assert "faults" not in raw.facts
-    told = [e.data for e in raw.events if e.lane == "compile"]
-    assert [one["jit_compile_given"] for one in told] == ["absent", "auto", True, False, True]
-    resolved = [one.get("jit_compile") for one in told]  # without a GPU; Keras 2 keeps what it was told
-    assert resolved in ([False, False, True, False, True], [None, "auto", True, False, True])
-
-
 LIBRARY = """
     import tensorflow as tf
 

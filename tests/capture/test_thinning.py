@@ -31,8 +31,10 @@ def incompressible(recorder: Recorder, chunks: int) -> None:
     chance = np.random.default_rng(1)
     name, at = recorder.name("step", "train"), time.perf_counter_ns()
     for _ in range(chunks):
-        for start, value in zip(chance.integers(1, 1000, 1000), chance.integers(1, 1 << 60, 1000), strict=True):
-            recorder.emit((name, at, at + int(start), int(value), int(value) * 3 % (1 << 61)))
+        lengths, values = chance.integers(1, 1000, 1000), chance.integers(1, 1 << 60, 1000)
+        columns = (lengths.tolist(), values.tolist(), (values * 3 % (1 << 61)).tolist())
+        for length, thread, value in zip(*columns, strict=True):
+            recorder.emit((name, at, at + length, thread, value))
             at += 1000
         recorder._flush()
 

@@ -191,13 +191,13 @@ SHORT = Rule(seconds=0.3, steps=20)
 
 @pytest.fixture(scope="module")
 def steps(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Probe]:
-    """A probe of each kind of loop: stopped; one of another seed, and the first once more, which ends by itself."""
+    """A probe of each kind of loop: stopped, one with another seed; and the first once more, which ends by itself."""
     folder = tmp_path_factory.mktemp("steps")
     script = probing.write(folder / "project", STEPS)
     found = {}
     for how in ("fit", "batches", "function", "eager"):
-        found[how] = probing.probed(script, how, "1000000", to=folder / how, rule=SHORT)
-    found["other seed"] = probing.probed(script, "eager", "30", to=folder / "other", rule=SHORT, seed=1)
+        seed = 1 if how == "batches" else 0
+        found[how] = probing.probed(script, how, "1000000", to=folder / how, rule=SHORT, seed=seed)
     found["short"] = probing.probed(script, "fit", "25", to=folder / "short", rule=Rule(seconds=60.0, steps=20))
     return found
 
@@ -221,6 +221,7 @@ def test_it_ends_with_the_script(steps: dict[str, Probe]) -> None:
     assert (found.failed, found.stopped) == (None, False)
     assert [Path(one).name for one in found.redirected] == ["result.txt"]
     assert len(found.losses) == 25
+    assert found.weights == ()  # Keras tells its loss
 
 
 @pytest.mark.tensorflow
@@ -228,7 +229,7 @@ def test_the_losses(steps: dict[str, Probe]) -> None:
     values = {name: [next(iter(step.values())) for step in one.losses] for name, one in steps.items()}
     n = min(len(v) for v in values.values())
     assert n >= 20
-    assert values["eager"][:n] != values["other seed"][:n]
+    assert values["batches"][:n] != pytest.approx(values["fit"][:n], rel=1e-2)  # another seed
     assert values["fit"][:n] == values["short"][:n]  # the same seed, another run
     assert values["function"][:n] == pytest.approx(values["eager"][:n], rel=1e-6)
     for series in values.values():

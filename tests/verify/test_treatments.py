@@ -20,6 +20,13 @@ from slowtrain.verify.measurement.probe_process import Candidate, Probe, Rule, S
 
 from . import probing
 
+THREADS = """
+    import tensorflow as tf
+    tf.config.threading.set_intra_op_parallelism_threads(1)
+    tf.config.threading.set_inter_op_parallelism_threads(num_threads=1)
+    said = tf.config.threading
+    assert (said.get_intra_op_parallelism_threads(), said.get_inter_op_parallelism_threads()) == ({0}, {0})
+"""
 SCRIPT = """
     import keras, numpy as np, tensorflow as tf
     x = np.ones((64, 4), "float32")
@@ -28,42 +35,6 @@ SCRIPT = """
     model.compile("sgd", "mse", run_eagerly=True)
     model.fit(data, verbose=0, epochs=2)
 """
-
-
-def traced(tmp_path: Path, *treatments: str) -> Trace:
-    script = probing.write(tmp_path / "project", SCRIPT)
-    found = probe_process.run_probe(
-        Script(str(script)), Candidate("one", {}, Treatment(treatments)), Rule(), tmp_path / "run", limit_s=120
-    )
-    assert found.failed is None
-    trace = recording_trace.load_recording(tmp_path / "run")
-    assert trace.facts.get("faults", []) == []
-    return trace
-
-
-def compiled(trace: Trace) -> Any:
-    return list(trace.events_of("compile"))[-1].data
-
-
-@pytest.mark.tensorflow
-def test_the_script_as_it_is(tmp_path: Path) -> None:
-    trace = traced(tmp_path)
-    ops = [n["op"] for e in trace.events_of("pipeline") for n in e.data["nodes"]]
-    assert compiled(trace)["run_eagerly"] is True
-    assert set(trace.fact("policies")) == {"float32"}
-    assert not any("Parallel" in op or "Prefetch" in op for op in ops)
-
-
-@pytest.mark.tensorflow
-def test_treatments_together(tmp_path: Path) -> None:
-    trace = traced(tmp_path, *TREATMENTS)
-    ops = [n["op"] for e in trace.events_of("pipeline") for n in e.data["nodes"]]
-    assert {"ParallelMapDataset", "PrefetchDataset"} <= set(ops)
-    about = compiled(trace)
-    assert (about["run_eagerly"], about["steps_per_execution"], about["jit_compile"]) == (False, 50, True)
-    assert set(trace.fact("policies")) == {"mixed_float16"}
-
-
 TOLD = """
     import keras, numpy as np
     x = np.ones((640, 4), "float32")
@@ -74,39 +45,6 @@ TOLD = """
     model.fit(x, x, batch_size=4, verbose=0)
     assert int(model.optimizer.iterations.numpy()) == 72 + 160, model.optimizer.iterations
 """
-
-
-@pytest.mark.tensorflow
-def test_a_fit_that_is_told_its_steps_takes_no_more_of_them(tmp_path: Path) -> None:
-    """Fifty at once would be fifty in each epoch of thirty-six."""
-    script = probing.write(tmp_path / "project", TOLD)
-    treated = Candidate("one", {}, Treatment(("several-steps",)))
-    found = probe_process.run_probe(Script(str(script)), treated, Rule(), tmp_path / "run", limit_s=120)
-    assert found.failed is None
-    trace = recording_trace.load_recording(tmp_path / "run")
-    assert trace.facts.get("faults", []) == []
-    assert len(trace.lane("step")) < 20
-
-
-THREADS = """
-    import tensorflow as tf
-    tf.config.threading.set_intra_op_parallelism_threads(1)
-    tf.config.threading.set_inter_op_parallelism_threads(num_threads=1)
-    said = tf.config.threading
-    assert (said.get_intra_op_parallelism_threads(), said.get_inter_op_parallelism_threads()) == ({0}, {0})
-"""
-
-
-@pytest.mark.tensorflow
-@pytest.mark.parametrize(("treatments", "threads"), [((), 1), (("all-threads",), 0)])
-def test_tensorflow_chooses_its_threads(treatments: tuple[str, ...], threads: int, tmp_path: Path) -> None:
-    script = probing.write(tmp_path / "project", THREADS.format(threads))
-    treated = Candidate("one", {}, Treatment(treatments))
-    probe = probe_process.run_probe(Script(str(script)), treated, Rule(), tmp_path / "run", limit_s=60)
-    assert probe.failed is None
-    assert recording_trace.load_recording(tmp_path / "run").facts.get("faults", []) == []
-
-
 PASSES = """
     import tensorflow as tf
     worked = tf.Variable(0)
@@ -119,30 +57,59 @@ PASSES = """
     data = data.map(work)
     data = data.interleave(inside).shuffle(4).map(lambda n: n + tf.random.uniform((), 0, 9, tf.int64))
     passes = [sorted(int(n) for n in data) for _ in range(3)]
-    assert int(worked) == {worked}, worked
+    assert int(worked) == {0}, worked
     assert len(passes[0]) == 4
 """
 
 
-@pytest.mark.tensorflow
-@pytest.mark.parametrize(
-    ("line", "worked", "came_to"),
-    [
-        pytest.param(None, 24, None, id="as it is"),
-        pytest.param(10, 16, True, id="made once, and no more in the second and third pass"),
-        pytest.param(8, 24, None, id="in a function of the pipeline: a cache there would be another for each element"),
-        pytest.param(9, 24, None, id="no map is called there"),
-    ],
-)
-def test_the_map_of_a_line_is_kept(line: int | None, worked: int, came_to: bool | None, tmp_path: Path) -> None:
-    script = probing.write(tmp_path / "project", PASSES.format(worked=worked))
-    name = f"cache@{script}:{line}"
-    treated = Candidate("one", {}, Treatment((name,) if line else ()))
-    probe = probe_process.run_probe(Script(str(script)), treated, Rule(), tmp_path / "run", limit_s=60)
-    assert probe.failed is None
+def probed(tmp_path: Path, text: str, *treatments: str) -> Trace:
+    script = probing.write(tmp_path / "project", text)
+    treated = Candidate("one", {}, Treatment(treatments))
+    found = probe_process.run_probe(Script(str(script)), treated, Rule(), tmp_path / "run", limit_s=120)
+    assert found.failed is None
     trace = recording_trace.load_recording(tmp_path / "run")
     assert trace.facts.get("faults", []) == []
-    assert trace.fact(f"treated {name}") is came_to
+    return trace
+
+
+def compiled(trace: Trace) -> Any:
+    return list(trace.events_of("compile"))[-1].data
+
+
+@pytest.mark.tensorflow
+def test_the_script_as_it_is(tmp_path: Path) -> None:
+    trace = probed(tmp_path, THREADS.format(1) + SCRIPT + PASSES.format(24))
+    ops = [n["op"] for e in trace.events_of("pipeline") for n in e.data["nodes"]]
+    assert compiled(trace)["run_eagerly"] is True
+    assert set(trace.fact("policies")) == {"float32"}
+    assert not any("Parallel" in op or "Prefetch" in op for op in ops)
+
+
+@pytest.mark.tensorflow
+def test_treatments_together(tmp_path: Path) -> None:
+    trace = probed(tmp_path, THREADS.format(0) + SCRIPT, *TREATMENTS)
+    ops = [n["op"] for e in trace.events_of("pipeline") for n in e.data["nodes"]]
+    assert {"ParallelMapDataset", "PrefetchDataset"} <= set(ops)
+    about = compiled(trace)
+    assert (about["run_eagerly"], about["steps_per_execution"], about["jit_compile"]) == (False, 50, True)
+    assert set(trace.fact("policies")) == {"mixed_float16"}
+
+
+@pytest.mark.tensorflow
+def test_told_steps_stay_and_the_map_of_a_line_is_kept(tmp_path: Path) -> None:
+    """Fifty steps at once would be fifty in each epoch of thirty-six; without the cache the maps work 24 times."""
+    text = TOLD + PASSES.format(16)
+    rows = [row.strip() for row in text.splitlines()]
+    came_to = {
+        "data = data.map(work)": True,  # made once, and no more in the second and third pass
+        "return tf.data.Dataset.from_tensors(number).map(work)": None,  # it would be another cache for each element
+        "data = tf.data.Dataset.range(4)": None,  # no map is called there
+    }
+    script = tmp_path / "project" / "script.py"
+    names = {row: f"cache@{script}:{1 + rows.index(row)}" for row in came_to}
+    trace = probed(tmp_path, text, "several-steps", *names.values())
+    assert {row: trace.fact(f"treated {name}") for row, name in names.items()} == came_to
+    assert len(trace.lane("step")) < 20
 
 
 def test_prescriptions_name_treatments_that_there_are() -> None:

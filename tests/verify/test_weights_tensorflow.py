@@ -38,9 +38,8 @@ LOOP = """
 """
 
 
-def probe(folder: Path, decorator: str, rate: str = "1e-3") -> Probe:
-    text = LOOP.replace("DECORATOR", decorator).replace("1e-3", rate)
-    found = probing.probed(probing.write(folder, text), to=folder / "runs")
+def probe(folder: Path, decorator: str) -> Probe:
+    found = probing.probed(probing.write(folder, LOOP.replace("DECORATOR", decorator)), to=folder / "runs")
     assert found.failed is None
     return found
 
@@ -55,9 +54,8 @@ def test_a_step_that_returns_nothing(graph: Probe, tmp_path: Path) -> None:
     assert [steps for steps, _, _ in one.weights] == [5, 10, 20, 50]
     assert not any(one.losses)
     assert one.weights[0][2] < one.weights[-1][2]
+    assert len({digest for _, digest, _ in one.weights}) == 4
     assert weight_parity(Effect.EXACT, [one.weights], [again.weights]).loss == "same"
-    faster = probe(tmp_path, "@tf.function", "2e-3")
-    assert weight_parity(Effect.EQUIVALENT, [one.weights], [faster.weights]).holds is False
 
 
 def test_eager_and_graph_are_compared_after_as_many_steps(graph: Probe, tmp_path: Path) -> None:
@@ -71,13 +69,3 @@ def test_eager_and_graph_are_compared_after_as_many_steps(graph: Probe, tmp_path
     found = Trial("step", ((eager, graph), (eager, graph))).parity(Effect.EQUIVALENT)
     assert found.holds
     assert "the weights after 50 steps" in found.says
-
-
-def test_keras_tells_its_loss(tmp_path: Path) -> None:
-    text = (
-        LOOP[: LOOP.index("    DECORATOR")]
-        + "    model.compile(optimizer, 'mse')\n    model.fit(x, x[:, :1], epochs=6)\n"
-    )
-    found = probing.probed(probing.write(tmp_path, text), to=tmp_path / "runs")
-    assert any(found.losses)
-    assert found.weights == ()

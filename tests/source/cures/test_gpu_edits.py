@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
 from collections.abc import Callable, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +15,9 @@ from slowtrain.model import Edit
 from slowtrain.script.fixes.models import keras_calls, keras_models
 from slowtrain.script.text import edits
 from slowtrain.script.text.source_file import Source, parse_source
+from tests.source.cures.executed import executed_names
 
-pytest.importorskip("tensorflow", reason="TensorFlow is not installed here")
+pytestmark = pytest.mark.skipif(find_spec("tensorflow") is None, reason="TensorFlow is not installed here")
 FIT = """import numpy as np
 import tensorflow as tf
 
@@ -54,13 +53,13 @@ for epoch in range(2):
         loss = step(a, b)
 result = [float(loss), model(x[:2]).dtype.name]
 """
-RUN = "import json, sys\nfor text in json.loads(sys.argv[1]):\n    names = {}\n    exec(text, names)\n"
-RUN += "    print('RESULT', json.dumps(names['result']))\n"
 Cure = Callable[[Source], Sequence[Edit]]
 
 
 def _results(tmp_path: Path, text: str, *cures: Cure) -> list[list[Any]]:
-    """What the script gives, and what it gives with each cure: in a process of its own, for policies are global."""
+    """What the script gives, and what it gives with each cure."""
+    import tensorflow as tf
+
     source = parse_source("train.py", text)
     assert source is not None
     texts = [text]
@@ -68,17 +67,10 @@ def _results(tmp_path: Path, text: str, *cures: Cure) -> list[list[Any]]:
         made = cure(source)
         assert made
         texts.append(edits.edited_text(source, made).replace("/GPU:0", "/CPU:0"))
-    # autograph reads the file of a function that it transforms
-    files = [tmp_path / f"train_{i}.py" for i in range(len(texts))]
-    for file, one in zip(files, texts, strict=True):
-        file.write_text(one, encoding="utf-8")
-    loads = [f"exec(compile(open({str(f)!r}).read(), {str(f)!r}, 'exec'), globals())" for f in files]
-    done = subprocess.run(
-        [sys.executable, "-c", RUN, json.dumps(loads)], capture_output=True, text=True, check=False, timeout=300
-    )
-    found = [json.loads(row[7:]) for row in done.stdout.splitlines() if row.startswith("RESULT")]
-    assert len(found) == len(texts), done.stderr[-2000:]
-    return found
+    try:
+        return [executed_names(one, tmp_path)["result"] for one in texts]
+    finally:
+        tf.keras.mixed_precision.set_global_policy("float32")
 
 
 def _line(text: str, word: str) -> int:

@@ -16,7 +16,7 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import IO, Any
 
@@ -41,7 +41,6 @@ _ANSI_STYLE = re.compile(r"\x1b\[\d*m")
 MIN_LONG_STEP_FACTOR = 3.0  # times the median: a longer step contains something that the others do not
 MIN_UNEVEN_SHARE = 0.05  # of the time spent in such steps beyond the median; less may be caused by the machine
 MIN_LONG_STEPS = 6
-PLANNED = ("rebatch", "requests", "results", "other_seeds", "model", "inference", "packing")  # fields of a treatment that the probe's plan contains
 TRAINING, CALLS = "training", "calls"
 MAX_TRAINING_S = 30.0  # of training, which is enough for a pair of probes
 
@@ -166,7 +165,8 @@ def run_probe(
         "overlay": dict(candidate.texts), "seconds": rule.seconds, "steps": rule.steps, "seed": seed,
         "module": script.module, "temporary": before, "cures": treatment.cures,
     }  # fmt: skip
-    plan |= {n: v for n in PLANNED if (v := getattr(treatment, n)) is not None}
+    optional = {f.name: getattr(treatment, f.name) for f in fields(treatment) if f.name not in plan}
+    plan |= {name: value for name, value in optional.items() if value is not None and name != "environment"}
     (folder / "plan.json").write_text(json.dumps(plan), encoding="utf-8")
     argv = [sys.executable, "-c", probe.COMMAND, script.target, *script.arguments]
     environment = {**launch.recording_environment(folder, windows=rule.windows), **treatment.environment}

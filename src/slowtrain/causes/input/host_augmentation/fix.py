@@ -19,7 +19,7 @@ ON_BATCHES = "augment whole batches: .batch(n) before this map"
 def find_cures(trace: Trace, finding: AugmentingMap) -> Iterable[Prescription]:
     """On an accelerator the work leaves the host; on a CPU it stays there and only starts fewer ops."""
     places = input_edits.places_drawing_per_image(trace, user_lines(finding.node)[:1])
-    line = input_edits.mapped_function_line(finding.node)
+    line = finding.node.function_line
     moved = recorded_edits.first_applicable(trace, places, lambda s, at: move_augmentation(s, at, line))
     in_model = Prescription("edit", Effect.EQUIVALENT, f"{IN_MODEL}, {IN_STEP}", edits=moved)
     if finding.takes_batches:

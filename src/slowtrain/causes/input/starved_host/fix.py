@@ -10,7 +10,7 @@ from slowtrain.causes.input.starved_host.data_service import distribute_input
 from slowtrain.model import Category, Edit, Effect, Place, Prescription
 from slowtrain.number_text import format_count
 from slowtrain.script.fixes.input import dataset_edits
-from slowtrain.script.locations.edits import input_edits, recorded_edits
+from slowtrain.script.locations.edits import recorded_edits
 from slowtrain.trace import Trace
 from slowtrain.trace.signals.input_feed import epoch_result_bytes
 
@@ -43,7 +43,7 @@ def _other_computers(trace: Trace, finding: StarvedNode) -> Prescription:
     """tf.data service. No probe on this computer can show its gain, because its workers need the same cores."""
     busy_ms = trace.step_ms - trace.mean(Category.INPUT)
     cores = f": {format_count(ceil(finding.node.ms / busy_ms), 'core')} there would keep up" if busy_ms > 0 else ""
-    line = input_edits.mapped_function_line(finding.node)
+    line = finding.node.function_line
     found = recorded_edits.first_applicable(trace, finding.where, lambda s, at: distribute_input(s, at, line))
     says = (
         f"let other computers make the batches with tf.data service{cores}; each element comes once per epoch, in "

@@ -1,0 +1,3 @@
+"""Stands in for JAX in tests of TensorFlow. TensorFlow imports JAX if it is installed, which takes a second."""
+
+raise ImportError("tests of TensorFlow run without JAX")
