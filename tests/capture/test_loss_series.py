@@ -18,7 +18,6 @@ from slowtrain.capture.keras.reported_losses import loss_keeper
 from slowtrain.capture.process.loss_series import MAX_POINTS, MAX_SOURCES, LossSeries
 from slowtrain.capture.sandbox import seed_shift
 from slowtrain.trace.loading import recording_trace
-from slowtrain.trace.signals import loss_curve
 
 from . import running
 
@@ -161,5 +160,3 @@ def test_the_losses_of_a_fit_are_recorded_as_means_since_the_epoch_began(tmp_pat
     ends = [e.data["logs"]["loss"] for e in trace.events_of("epoch") if e.name == "end"]
     last = [value for step, value, over in one["points"] if over == 40]
     assert all(min(abs(value - end) / end for end in ends) < 1e-5 for value in last)
-    if len(points) >= loss_curve.MIN_POINTS:  # a fast machine may be done before so many looks
-        assert loss_curve.read_loss_curve(trace) is not None
