@@ -189,8 +189,8 @@ def test_nothing_of_the_users_is_changed(tmp_path: Path, monkeypatch: pytest.Mon
     prepared = probing.plain(probing.write(tmp_path, PREPARING, "prepare.py"))
     assert prepared == ""
     before = probing.state(folder)
-    found = probing.probed(script.name, to=tmp_path / "runs")
-    assert found.failed is None
+    found = probing.probed(script.name, to=tmp_path / "runs", limit_s=600.0)
+    assert (found.failed, found.stopped) == (None, False)
     assert probing.state(folder) == before
     trace = recording_trace.load_recording(found.folder)
     assert trace.fact("not_redirected") == []
