@@ -92,18 +92,18 @@ def _forms(model: Any) -> Iterator[tuple[str, Callable[[], Form]]]:
     """Yields the name of each form, and a function that makes it: its bytes and its call."""
     yield "as it is", lambda: _keras_form(model)
     for mode in QUANTISED_MODES:
-        yield mode, functools.partial(_quantised, model, mode)
-    yield "half pruned", lambda: _pruned(model)
-    yield "LiteRT", lambda: _exported(model)
+        yield mode, functools.partial(_quantised_form, model, mode)
+    yield "half pruned", lambda: _pruned_form(model)
+    yield "LiteRT", lambda: _exported_form(model)
 
 
 def _keras_form(model: Any) -> Form:
     whole = sum(int(np.prod(one.shape)) for one in model.variables)
     trained = sum(int(np.prod(one.shape)) for one in model.trainable_variables)
-    return _weight_bytes(model), _compiled(model), trained / whole if whole else 0.0
+    return _weight_bytes(model), _compiled_call(model), trained / whole if whole else 0.0
 
 
-def _compiled(model: Any) -> Predict:
+def _compiled_call(model: Any) -> Predict:
     call = sys.modules["tensorflow"].function(lambda batch: model(batch, training=False), reduce_retracing=True)
     return lambda batch: call(batch).numpy()
 
@@ -114,13 +114,13 @@ def _copy(model: Any) -> Any:
     return copy
 
 
-def _quantised(model: Any, mode: str) -> Form:
+def _quantised_form(model: Any, mode: str) -> Form:
     copy = _copy(model)
     copy.quantize(mode)
     return _keras_form(copy)
 
 
-def _pruned(model: Any) -> Form:
+def _pruned_form(model: Any) -> Form:
     copy = _copy(model)
     for variable in copy.trainable_variables:
         if len(variable.shape) > 1:
@@ -128,7 +128,7 @@ def _pruned(model: Any) -> Form:
     return _keras_form(copy)
 
 
-def _exported(model: Any) -> Form:
+def _exported_form(model: Any) -> Form:
     lite = sys.modules["tensorflow"].lite
     converter = lite.TFLiteConverter.from_keras_model(model)
     converter.optimizations = [lite.Optimize.DEFAULT]

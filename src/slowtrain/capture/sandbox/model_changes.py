@@ -251,7 +251,7 @@ def halve_pictures(created: CreatedLayers, _: str) -> None:
 def _smaller_data(data: Any) -> Any:
     tensorflow = sys.modules["tensorflow"]
 
-    def resized(x: Any) -> Any:
+    def resize_pictures(x: Any) -> Any:
         if len(x.shape) != PICTURE_RANK:
             return x
         small = tensorflow.image.resize(x, (x.shape[1] // 2, x.shape[2] // 2))
@@ -259,9 +259,9 @@ def _smaller_data(data: Any) -> Any:
 
     if isinstance(data, tensorflow.data.Dataset):
         if isinstance(data.element_spec, tuple):
-            return data.map(lambda x, *rest: (resized(x), *rest), tensorflow.data.AUTOTUNE)
-        return data.map(resized, tensorflow.data.AUTOTUNE)
-    return resized(data).numpy() if hasattr(data, "shape") else data
+            return data.map(lambda x, *rest: (resize_pictures(x), *rest), tensorflow.data.AUTOTUNE)
+        return data.map(resize_pictures, tensorflow.data.AUTOTUNE)
+    return resize_pictures(data).numpy() if hasattr(data, "shape") else data
 
 
 def recompute_activations(created: CreatedLayers, _: str) -> None:

@@ -153,7 +153,7 @@ def _run_rounds(
                 failed.append(Unmeasured(change.name, probe.failed or "no steady steps could be timed"))
                 del processes[change.name]
                 continue
-            processes[change.name].append(_measured(probe))
+            processes[change.name].append(_measured_process(probe))
         longest_s = max(longest_s, time.monotonic() - begun)
     else:
         number = ROUNDS
@@ -163,7 +163,7 @@ def _run_rounds(
     return {name: several for name, several in processes.items() if several}, failed, number
 
 
-def _measured(probe: Probe) -> Measured:
+def _measured_process(probe: Probe) -> Measured:
     trace = recording_trace.load_recording(probe.folder)
     about = trace.fact("model") or {}
     return Measured(probe, loss_curve(probe, trace), about.get("parameters"))
@@ -261,7 +261,7 @@ def _measure_peaks(bench: Bench, changes: Sequence[Change], batch: int) -> tuple
             rest = len(changes) - at
             return found, [f"the memory of {format_count(rest, 'alternative')} was not measured: {TIME_ENDED}"]
         try:
-            found[change.name] = sizing.treated(change.treatment, f"the memory of {change.name}").record.peak_bytes
+            found[change.name] = sizing.record_treatment(change.treatment, f"the memory of {change.name}").record.peak_bytes
         except InputError as error:
             if not found:
                 return {}, [f"memory was not measured: {error}"]

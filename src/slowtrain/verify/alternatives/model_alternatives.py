@@ -54,7 +54,7 @@ def model_changes(found: ModelContents) -> tuple[list[Change], list[Unmeasured]]
 
 
 def _every_change(found: ModelContents) -> Iterator[Change | Unmeasured]:
-    yield _treated("mixed_bfloat16", "matrices in bfloat16", "mixed-bfloat16")
+    yield _model_change("mixed_bfloat16", "matrices in bfloat16", "mixed-bfloat16")
     if found.on_gpu:
         yield Change(
             "mixed_float16", "matrices in float16", Effect.CHANGES_TRAINING,
@@ -67,15 +67,15 @@ def _every_change(found: ModelContents) -> Iterator[Change | Unmeasured]:
     yield _smaller_pictures(found)
     yield from _smaller_block(found)
     yield _frozen_backbone(found)
-    yield _treated("half pruned", "the smaller half of each matrix is zero and stays zero", "pruned")
-    yield _treated("rematerialisation", "activations are computed again in the backward pass", "recompute",
+    yield _model_change("half pruned", "the smaller half of each matrix is zero and stays zero", "pruned")
+    yield _model_change("rematerialisation", "activations are computed again in the backward pass", "recompute",
                    Effect.EQUIVALENT)  # fmt: skip
-    yield _accumulated(found)
+    yield _accumulated_gradients(found)
     yield Unmeasured("fused attention", "needs a GPU" if not found.on_gpu else "Keras chooses it by itself on a GPU")
     yield Unmeasured("float8", "needs a GPU with float8" if not found.on_gpu else "no alternative here changes to it")
 
 
-def _treated(name: str, says: str, change: str, effect: Effect = Effect.CHANGES_TRAINING) -> Change:
+def _model_change(name: str, says: str, change: str, effect: Effect = Effect.CHANGES_TRAINING) -> Change:
     return Change(name, says, effect, Treatment(model=(change,)))
 
 
@@ -88,7 +88,7 @@ def _larger_batch(found: ModelContents) -> Change | Unmeasured:
                   Treatment(rebatch=(found.batch, found.knee), model=()))  # fmt: skip
 
 
-def _accumulated(found: ModelContents) -> Change | Unmeasured:
+def _accumulated_gradients(found: ModelContents) -> Change | Unmeasured:
     name = "gradient accumulation"
     small = found.batch // ACCUMULATED_BATCHES
     if found.on_jax or small < 1:
@@ -105,7 +105,7 @@ def _smaller_pictures(found: ModelContents) -> Change | Unmeasured:
     height, width, _ = shape
     if min(height, width) < 2 * MIN_PICTURE_SIDE:
         return Unmeasured("smaller pictures", f"pictures of {height} x {width} are small already")
-    return _treated("smaller pictures", f"{height // 2} x {width // 2} instead of {height} x {width}", "half-pictures")
+    return _model_change("smaller pictures", f"{height // 2} x {width // 2} instead of {height} x {width}", "half-pictures")
 
 
 def _smaller_block(found: ModelContents) -> Iterator[Change | Unmeasured]:
@@ -119,11 +119,11 @@ def _smaller_block(found: ModelContents) -> Iterator[Change | Unmeasured]:
         return
     width = block[0]["width"]
     numbers = SEPARATOR.join(one["number"] for one in block)
-    yield _treated("half width", f"{width // 2} instead of {width} in {_layer_names(block)}", f"half-width@{numbers}")
+    yield _model_change("half width", f"{width // 2} instead of {width} in {_layer_names(block)}", f"half-width@{numbers}")
     convolutions = [one for one in block if one["class"] in SEPARABLE_CLASSES and one["kernel"] > 1]
     if convolutions:
         numbers = SEPARATOR.join(one["number"] for one in convolutions)
-        yield _treated("depthwise", f"separable convolutions in {_layer_names(convolutions)}", f"separable@{numbers}")
+        yield _model_change("depthwise", f"separable convolutions in {_layer_names(convolutions)}", f"separable@{numbers}")
 
 
 def expensive_block(layers: Sequence[Mapping[str, Any]], times: Sequence[LayerShare]) -> list[Mapping[str, Any]]:
@@ -166,4 +166,4 @@ def _frozen_backbone(found: ModelContents) -> Change | Unmeasured:
     if not parts:
         return Unmeasured("frozen backbone", "no part of the model is a model with most of its parameters")
     names = SEPARATOR.join(p["name"] for p in parts)
-    return _treated("frozen backbone", f"{' and '.join(p['name'] for p in parts)} is not trained", f"frozen@{names}")
+    return _model_change("frozen backbone", f"{' and '.join(p['name'] for p in parts)} is not trained", f"frozen@{names}")

@@ -101,7 +101,7 @@ class BatchProbes:
             )
         return found
 
-    def treated(self, treatment: Treatment, what: str) -> RecordedProbe:
+    def record_treatment(self, treatment: Treatment, what: str) -> RecordedProbe:
         """Records the script with another treatment. Raises ``InputError`` if it does not train."""
         return self._record(None, what, treatment)
 
