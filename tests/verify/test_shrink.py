@@ -13,7 +13,7 @@ from slowtrain.cli import main
 from slowtrain.model.measurements import LayerShare, Unmeasured
 from slowtrain.trace import Trace
 from slowtrain.trace.loading import recording_trace
-from slowtrain.verify.alternatives import loss_curves, model_alternatives
+from slowtrain.verify.alternatives import model_alternatives
 from slowtrain.verify.alternatives.loss_curves import LossCurve
 from slowtrain.verify.alternatives.model_alternatives import Change, ModelContents
 from slowtrain.verify.measurement import probe_process
@@ -104,14 +104,6 @@ def test_a_backbone_is_frozen_if_it_has_most_parameters() -> None:
 )
 def test_shares_have_the_names_of_layers(scopes: list[tuple[str, float]], expected: dict[str, float]) -> None:
     assert {one.name: one.share for one in model_alternatives.layer_shares(LAYERS, scopes)} == expected
-
-
-def test_running_means_become_losses_of_batches() -> None:
-    losses = np.array([4.0, 2.0, 3.0, 1.0, 5.0])
-    means = [4.0, 3.0, 3.0, 1.0, 3.0]  # a second epoch begins with the fourth step
-    rows = [{"loss": m, "accuracy": 0.1} for m in means]
-    assert loss_curves.batch_losses(rows, [0, 0, 0, 1, 1], running=True) == pytest.approx(losses)
-    assert loss_curves.batch_losses(rows, [0, 0, 0, 1, 1], running=False) == pytest.approx(means)
 
 
 def test_the_time_until_a_loss() -> None:

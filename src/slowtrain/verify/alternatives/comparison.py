@@ -27,6 +27,7 @@ from slowtrain.verify.measurement.probe_process import Candidate, Probe, Rule, T
 ROUNDS = 3  # the least from which there is an interval
 INVENTORY_RULE = Rule(seconds=2.0, steps=60, windows=True)
 KNEE_BUDGET_SHARE = 0.25  # of the time, for the search of the batch at the knee
+MAX_RESULTS = 4000  # losses that a probe keeps
 MAX_LAYERS = 6  # that are shown
 TIME_ENDED = "the time ended; give a longer --budget"
 TIME_MARGIN = 1.2  # times the longest round so far
@@ -144,7 +145,8 @@ def _run_rounds(
                 continue
             if bench.left_s <= 0:
                 break
-            probe = _run(bench, f"{change.name}, round {number + 1}", change.treatment, rule, bench.seed + number)
+            treatment = replace(change.treatment, other_seeds=number, results=MAX_RESULTS)
+            probe = _run(bench, f"{change.name}, round {number + 1}", treatment, rule, bench.seed + number)
             if bench.left_s <= 0 and not probe.step_ms:
                 break  # a process that was cut short says nothing about the change
             if probe.failed or not probe.step_ms:
@@ -261,7 +263,9 @@ def _measure_peaks(bench: Bench, changes: Sequence[Change], batch: int) -> tuple
             rest = len(changes) - at
             return found, [f"the memory of {format_count(rest, 'alternative')} was not measured: {TIME_ENDED}"]
         try:
-            found[change.name] = sizing.record_treatment(change.treatment, f"the memory of {change.name}").record.peak_bytes
+            found[change.name] = sizing.record_treatment(
+                change.treatment, f"the memory of {change.name}"
+            ).record.peak_bytes
         except InputError as error:
             if not found:
                 return {}, [f"memory was not measured: {error}"]

@@ -105,7 +105,9 @@ def _smaller_pictures(found: ModelContents) -> Change | Unmeasured:
     height, width, _ = shape
     if min(height, width) < 2 * MIN_PICTURE_SIDE:
         return Unmeasured("smaller pictures", f"pictures of {height} x {width} are small already")
-    return _model_change("smaller pictures", f"{height // 2} x {width // 2} instead of {height} x {width}", "half-pictures")
+    return _model_change(
+        "smaller pictures", f"{height // 2} x {width // 2} instead of {height} x {width}", "half-pictures"
+    )
 
 
 def _smaller_block(found: ModelContents) -> Iterator[Change | Unmeasured]:
@@ -119,11 +121,15 @@ def _smaller_block(found: ModelContents) -> Iterator[Change | Unmeasured]:
         return
     width = block[0]["width"]
     numbers = SEPARATOR.join(one["number"] for one in block)
-    yield _model_change("half width", f"{width // 2} instead of {width} in {_layer_names(block)}", f"half-width@{numbers}")
+    yield _model_change(
+        "half width", f"{width // 2} instead of {width} in {_layer_names(block)}", f"half-width@{numbers}"
+    )
     convolutions = [one for one in block if one["class"] in SEPARABLE_CLASSES and one["kernel"] > 1]
     if convolutions:
         numbers = SEPARATOR.join(one["number"] for one in convolutions)
-        yield _model_change("depthwise", f"separable convolutions in {_layer_names(convolutions)}", f"separable@{numbers}")
+        yield _model_change(
+            "depthwise", f"separable convolutions in {_layer_names(convolutions)}", f"separable@{numbers}"
+        )
 
 
 def expensive_block(layers: Sequence[Mapping[str, Any]], times: Sequence[LayerShare]) -> list[Mapping[str, Any]]:
@@ -166,4 +172,6 @@ def _frozen_backbone(found: ModelContents) -> Change | Unmeasured:
     if not parts:
         return Unmeasured("frozen backbone", "no part of the model is a model with most of its parameters")
     names = SEPARATOR.join(p["name"] for p in parts)
-    return _model_change("frozen backbone", f"{' and '.join(p['name'] for p in parts)} is not trained", f"frozen@{names}")
+    return _model_change(
+        "frozen backbone", f"{' and '.join(p['name'] for p in parts)} is not trained", f"frozen@{names}"
+    )
