@@ -159,3 +159,11 @@ def test_nothing_that_prints_is_imported_into_the_users_process() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.stdout.strip() == "[]", done.stderr
+
+
+def test_the_recorder_imports_no_numpy() -> None:
+    """NumPy keeps the functions that open files, which a probe redirects before the script imports it."""
+    modules = "slowtrain.capture.process.recorder_setup, slowtrain.capture.sandbox.probe"
+    code = f"import sys, {modules}; print('numpy' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.stdout.strip() == "False", done.stderr

@@ -142,8 +142,3 @@ class Steps(Struct, frozen=True):
         if self.whole is None:
             return float(column[self.steady].mean()) if self.steady.any() else 0.0
         return float(self.whole.weight @ column)
-
-
-def is_loss(name: str) -> bool:
-    """Return whether a result is a loss. Keras names it ``loss``; results of functions are all named ``result``."""
-    return "loss" in name or name.startswith("result")

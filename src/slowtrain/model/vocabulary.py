@@ -151,3 +151,8 @@ class Place:
     def short(self) -> str:
         """Without the folders: ``train.py:12``."""
         return f"{PurePath(self.file).name}:{self.line}"
+
+
+def is_loss(name: str) -> bool:
+    """Return whether a result is a loss. Keras names it ``loss``; results of functions are all named ``result``."""
+    return "loss" in name or name.startswith("result")

@@ -15,6 +15,7 @@ LAUNCH_FILE = "launch.json"
 ENDED_FILE = "ended.txt"
 FAILED_FILE = "failed.txt"
 RUNS_FOLDER = "slowtrain-runs"  # default folder of recordings
+SCRATCH_FOLDER = "scratch"  # in the folder of a probe: files that the script itself writes, which are not recorded
 UNIT_BYTES = {"": 1, "b": 1}
 SIZE_PATTERN = re.compile(r"(\d{1,15}(?:\.\d{1,9})?)\s*([a-z]*)", re.ASCII)
 

@@ -24,6 +24,7 @@ from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
+from slowtrain.recording.recording_folder import SCRATCH_FOLDER
 from slowtrain.recording.store import (
     DATABASE_NAME,
     MAX_LOG_BYTES,
@@ -316,9 +317,10 @@ def _random_bit(number: int) -> int:
 
 
 def side_file_bytes(folder: Path) -> int:
-    """Returns the bytes of the files beside SQLite's in the folder, mainly profiler windows."""
+    """Returns the bytes of the recorder's files beside SQLite's in the folder, mainly profiler windows."""
     found = 0
-    for base, _, files in os.walk(folder):
+    for base, folders, files in os.walk(folder):
+        folders[:] = [name for name in folders if name != SCRATCH_FOLDER]
         for name in files:
             if not name.startswith(DATABASE_NAME):
                 try:

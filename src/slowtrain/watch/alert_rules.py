@@ -13,9 +13,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from slowtrain.columns.arrays import median_value, quantile
-from slowtrain.columns.steps import is_loss
 from slowtrain.model import Category, Signal
 from slowtrain.model.live_frame import Alert, DiagnosisReport, RunState
+from slowtrain.model.vocabulary import is_loss
 from slowtrain.report import wording
 from slowtrain.watch.recording_look import RecordingLook
 

@@ -1,5 +1,7 @@
 """Measures a trained model in forms that are made for inference: quantised, pruned, exported to LiteRT.
 
+NumPy is imported where it is used, because the probe's files are redirected before it is imported.
+
 A probe takes a few steps, then makes the forms from the model as it is, and times one batch through each in turn.
 """
 
@@ -11,8 +13,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
-
-import numpy as np
 
 from slowtrain.capture.core.recorder import Recorder, now
 from slowtrain.capture.core.thread_state import Progress
@@ -56,6 +56,8 @@ def measure_forms() -> list[dict[str, Any]]:
     its outputs from the model's as a share of their spread, and the share of its parameters that is ``trainable``; or
     ``form`` and ``failed``.
     """
+    import numpy as np
+
     model = model_changes.largest_model()
     if model is None:
         return []
@@ -98,6 +100,8 @@ def _forms(model: Any) -> Iterator[tuple[str, Callable[[], Form]]]:
 
 
 def _keras_form(model: Any) -> Form:
+    import numpy as np
+
     whole = sum(int(np.prod(one.shape)) for one in model.variables)
     trained = sum(int(np.prod(one.shape)) for one in model.trainable_variables)
     return _weight_bytes(model), _compiled_call(model), trained / whole if whole else 0.0
@@ -148,6 +152,8 @@ def _exported_form(model: Any) -> Form:
 
 
 def _weight_bytes(model: Any) -> int:
+    import numpy as np
+
     return sum(int(np.prod(one.shape)) * np.dtype(_stored_type(one)).itemsize for one in model.variables)
 
 
@@ -158,6 +164,8 @@ def _stored_type(variable: Any) -> str:
 
 def _random_batch(model: Any) -> Any:
     """Returns a batch of the model's only input, normal numbers or small whole ones by its type."""
+    import numpy as np
+
     tensorflow = sys.modules["tensorflow"]
     if len(model.inputs) != 1:
         raise ValueError(f"the model has {len(model.inputs)} inputs")

@@ -26,6 +26,7 @@ from slowtrain.capture.sandbox.inference_forms import InferenceForms
 from slowtrain.capture.sandbox.scratch_folder import ScratchFolder
 from slowtrain.capture.sandbox.weight_digests import WeightDigests
 from slowtrain.capture.windows.allocation_requests import AllocationRequests
+from slowtrain.recording.recording_folder import SCRATCH_FOLDER
 
 PLAN_VARIABLE = "SLOWTRAIN_PROBE"
 COMMAND = "from slowtrain.capture.sandbox import probe; probe.main()"
@@ -83,7 +84,7 @@ def child(file: str) -> None:
 def _install_sandbox(plan: dict[str, Any], file: str, unpatched: list[str]) -> ScratchFolder:
     folder = Path(file).parent
     own = (folder, *(Path(one) for one in plan.get("packing", {}).get("folders", ())))
-    scratch = ScratchFolder(folder / "scratch", own, plan["temporary"])
+    scratch = ScratchFolder(folder / SCRATCH_FOLDER, own, plan["temporary"])
     redirect = FileRedirection(scratch)
     redirect.install()
     tensorflow_redirection.install_tensorflow_redirection(redirect, unpatched.append)

@@ -27,6 +27,7 @@ from slowtrain.capture.process import launch
 from slowtrain.capture.sandbox import probe, temporary_files
 from slowtrain.errors import InputError
 from slowtrain.model import Place
+from slowtrain.recording.recording_folder import SCRATCH_FOLDER
 from slowtrain.trace import Trace
 from slowtrain.trace.loading import recording_trace
 from slowtrain.trace.run_division.recording_steps import batches_per_execution
@@ -158,7 +159,7 @@ def run_probe(
 ) -> Probe:
     """Runs one probe into ``folder`` for at most ``limit_s``. Files that it writes go to a scratch folder."""
     folder.mkdir(parents=True)
-    scratch = folder / "scratch"
+    scratch = folder / SCRATCH_FOLDER
     scratch.mkdir()
     treatment, before = candidate.treatment, temporary_files.list_temporary_files()
     plan = {

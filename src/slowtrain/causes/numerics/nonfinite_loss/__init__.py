@@ -9,8 +9,8 @@ from typing import Any
 from msgspec import Struct
 
 from slowtrain.causes import Cause
-from slowtrain.columns.steps import is_loss
 from slowtrain.model import Evidence, Place, Signal, Spot
+from slowtrain.model.vocabulary import is_loss
 from slowtrain.number_text import format_number
 from slowtrain.script.locations import source_places
 from slowtrain.script.locations.recorded_sources import recorded_sources
