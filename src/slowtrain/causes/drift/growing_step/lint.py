@@ -15,6 +15,7 @@ from slowtrain.script.lint_rules import spots
 from slowtrain.script.navigation import (
     call_index,
     class_members,
+    node_lookup,
     scope_names,
 )
 from slowtrain.script.text import edits, syntax_tree
@@ -117,5 +118,18 @@ def _is_never_replaced(source: Source, event: Event, adding: Event) -> bool:
     cut = [t for d in call_index.nodes_of_kind(source, ast.Delete) if isinstance(d, ast.Delete) for t in d.targets]
     shorter = {scope_names.dotted_name(t.value).rpartition(".")[2] for t in cut if isinstance(t, ast.Subscript)}
     return not names & (again | shorter) and all(
-        len(class_members.attribute_stores(source, name)) <= 1 for name in names
+        len(stores) <= 1 and not any(_is_repeated(source, store, event, adding) for store in stores)
+        for stores in (class_members.attribute_stores(source, name) for name in names)
     )
+
+
+def _is_repeated(source: Source, store: ast.Attribute, event: Event, adding: Event) -> bool:
+    """Whether a call in the loop, or in a function that the loop runs, repeats the assignment to an attribute."""
+    storing = node_lookup.enclosing_function(source, store)
+    if storing is None:
+        return False
+    loops = [loop.node for loop in adding.loops]
+    functions = [node_lookup.enclosing_function(source, one.node) for one in (event, adding)]
+    run_by_loop = [one for one in functions if one is not None and not any(n in loops for n in syntax_tree.walk(one))]
+    repeated = {node for place in (*loops, *run_by_loop) for node in syntax_tree.walk(place)}
+    return any(call in repeated for call in call_index.index_of(source).calls_of(storing.name))

@@ -108,6 +108,8 @@ def library_call(machine: RunContext, name: str, call: CallArgs) -> Value:
         return shape_rules.with_shape(_numpy_call(machine, name, call), name, call)
     if name.startswith("tensorflow.data."):
         return user_callbacks.dataset_value(machine, name, call)
+    if name == "tensorflow_datasets.load":
+        return user_callbacks.catalog_value(machine, call)
     if name == "tensorflow.function":
         return _tf_function(machine, call)
     if name in ("tensorflow.py_function", "tensorflow.numpy_function"):

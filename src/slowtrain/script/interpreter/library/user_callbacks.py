@@ -90,6 +90,26 @@ def dataset_value(machine: RunContext, name: str, call: CallArgs) -> Value:
     return Value("dataset", of=element, node=call.node, born=machine.born(), stages=stages, data=counts)
 
 
+def catalog_value(machine: RunContext, call: CallArgs) -> Value:
+    """The result of ``tfds.load``: a data set for each split that is asked for, by name if none is asked for."""
+    supervised = call.get("as_supervised").known is True
+    element = (
+        sequence_value("tuple", [Value("tensor"), Value("tensor")])
+        if supervised
+        else Value("dict", items={None: Value("tensor")})
+    )
+    stages = (Stage(machine.source, "load", call, UNKNOWN, element),)
+    one = Value("dataset", of=element, node=call.node, born=machine.born(), stages=stages, data={})
+    split = call.get("split", 1)
+    if split.kind in ("list", "tuple"):
+        found = sequence_value("list", [one] * len(split.items))
+    elif split.kind == "text":
+        found = one
+    else:
+        found = Value("dict", items={None: one}) if split is UNKNOWN else UNKNOWN
+    return sequence_value("tuple", [found, UNKNOWN]) if call.get("with_info").known is True else found
+
+
 def _row_count(value: Value) -> int | None:
     """The number of rows that ``from_tensor_slices`` makes; None if unknown."""
     if value.kind in ("tuple", "dict"):
