@@ -42,6 +42,7 @@ def loss_curve(probe: Probe, trace: Trace) -> LossCurve | None:
     window = max(MIN_SMOOTHED_STEPS, int(len(losses) * SMOOTHED_SHARE))
     if probe.sample_ms is None or len(losses) < 2 * window or not np.isfinite(losses).all() or not sizes.all():
         return None
-    smooth: Floats = np.convolve(losses, np.full(window, 1 / window), "valid")
+    smooth = np.convolve(losses, np.full(window, 1 / window), "valid").astype(float)
     each = float(sizes.sum()) / len(losses)  # an execution of several batches reports one loss
-    return LossCurve(each * np.arange(window, len(losses) + 1), smooth, probe.sample_ms / 1e3)
+    samples = each * np.arange(window, len(losses) + 1, dtype=float)
+    return LossCurve(samples, smooth, probe.sample_ms / 1e3)
