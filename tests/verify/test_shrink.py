@@ -107,15 +107,17 @@ def test_shares_have_the_names_of_layers(scopes: list[tuple[str, float]], expect
 
 
 def test_the_time_until_a_loss() -> None:
-    curve = LossCurve(np.array([32.0, 64.0, 96.0]), np.array([3.0, 2.0, 1.0]), 0.5)
+    curve = LossCurve(np.array([32.0, 64.0, 96.0]), np.array([3.0, 2.0, 1.0]), 0.5, falls=True)
     assert curve.seconds_to(2.5) == 32.0
     assert curve.seconds_to(0.5) is None
     assert curve.at(70.0) == 2.0
+    assert curve.at(97.0) is None
 
 
 SCRIPT = """
     import keras, numpy as np
-    x, y = np.random.default_rng(0).normal(size=(64, 32, 32, 3)).astype("float32"), np.arange(64) % 4
+    y = np.arange(64) % 4
+    x = (np.random.default_rng(0).normal(size=(64, 32, 32, 3)) + y[:, None, None, None]).astype("float32")
     inputs = keras.Input((32, 32, 3))
     hidden = keras.layers.Conv2D(8, 3, padding="same", activation="relu")(inputs)
     hidden = keras.layers.Add()([keras.layers.Conv2D(8, 3, padding="same")(hidden), hidden])

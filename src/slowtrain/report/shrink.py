@@ -18,7 +18,7 @@ from slowtrain.report.terminal import Terminal, joined_lines, readable_width
 SCHEMA = "slowtrain.shrink/1"
 NAME_COLUMNS = 20
 HEAD = f"  {'':{NAME_COLUMNS}}{'step':>9}{'samples/s':>10}{'memory':>9}{'weights':>8}{'loss':>8}  to the loss"
-INFERENCE_HEAD = f"  {'':{NAME_COLUMNS}}{'size':>10}{'batch':>9}   speed, difference of outputs, training"
+INFERENCE_HEAD = f"  {'':{NAME_COLUMNS}}{'size':>10}{'batch':>9}   speed, change of outputs, training"
 
 
 def shrink_text(found: Shrinking, *, width: int = 80, colour: bool = False, unicode: bool = True) -> str:
@@ -48,10 +48,10 @@ def range_text(found: Range) -> str:
     return f"{found.value:.2f} ({found.low:.2f} to {found.high:.2f})"
 
 
-def reached_text(one: Alternative) -> str:
-    """The seconds of training until the target loss."""
-    if one.loss is None:
-        return "not known"
+def reached_text(found: Shrinking, one: Alternative) -> str:
+    """The seconds of training until the loss that the model as it is ends with."""
+    if found.target_loss is None:
+        return "-"
     return "not reached" if one.reached_s is None else wording.duration_text(1e3 * one.reached_s)
 
 
@@ -87,7 +87,7 @@ def conditions_text(found: Shrinking) -> str:
     counted = format_count(found.rounds, "round")
     rounds = f"{counted}, each with another seed, all alternatives in turn; {took} in all"
     if found.samples is None:
-        return f"{rounds}. The steps report no losses that could be compared."
+        return f"{rounds}. Losses could not be compared."
     return (
         f"{rounds}. Losses are compared after {found.samples:,} samples, where the model as it is has "
         f"{wording.number_text(found.target_loss)}: the time to the loss is that of steps until then"
@@ -102,7 +102,7 @@ def _text_lines(found: Shrinking, out: Terminal) -> Iterator[str]:
     yield from out.section("Training: nothing is written, each row is a run of the changed model")
     yield out.style(HEAD, "dim")
     for one in rows_by_gain(found):
-        yield out.fit_end(f"  {out.column(one.name, NAME_COLUMNS)}{_figures(one)}  ", reached_text(one))
+        yield out.fit_end(f"  {out.column(one.name, NAME_COLUMNS)}{_figures(one)}  ", reached_text(found, one))
     yield ""
     for one in rows_by_gain(found)[1:]:
         says = f"{one.says} ({wording.effect_words(one.effect)}): {gain_text(one)}"

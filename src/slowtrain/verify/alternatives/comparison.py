@@ -29,6 +29,7 @@ INVENTORY_RULE = Rule(seconds=2.0, steps=60, windows=True)
 KNEE_BUDGET_SHARE = 0.25  # of the time, for the search of the batch at the knee
 MAX_RESULTS = 4000  # losses that a probe keeps
 MAX_LAYERS = 6  # that are shown
+NO_FALL = "the loss of the model as it is did not fall in this time, so losses were not compared; give longer --seconds"
 TIME_ENDED = "the time ended; give a longer --budget"
 TIME_MARGIN = 1.2  # times the longest round so far
 
@@ -50,8 +51,8 @@ def compare_alternatives(bench: Bench, rule: Rule) -> Shrinking:
     changes, unmeasured = model_changes(contents)
     inference, no_inference = _inference_forms(bench)
     processes, failed, rounds = _run_rounds(bench, [AS_IS, *changes], rule)
-    peaks, notes = _measure_peaks(bench, [c for c in (AS_IS, *changes) if c.name in processes], contents.batch)
-    samples, target = _target(processes)
+    peaks, no_memory = _measure_peaks(bench, [c for c in (AS_IS, *changes) if c.name in processes], contents.batch)
+    samples, target, notes = _target(processes[AS_IS.name])
     rows = [
         _alternative(change, processes, peaks.get(change.name), samples, target)
         for change in (AS_IS, *changes)
@@ -69,7 +70,7 @@ def compare_alternatives(bench: Bench, rule: Rule) -> Shrinking:
         samples,
         target,
         rounds,
-        tuple(notes),
+        (*notes, *no_memory),
         time.monotonic() - begun,
     )
 
@@ -171,18 +172,19 @@ def _measured_process(probe: Probe) -> Measured:
     return Measured(probe, loss_curve(probe, trace), about.get("parameters"))
 
 
-def _target(processes: Mapping[str, Sequence[Measured]]) -> tuple[int | None, float | None]:
-    """The number of samples after which losses are compared, and the loss that the script's own model has then.
+def _target(own: Sequence[Measured]) -> tuple[int | None, float | None, list[str]]:
+    """The number of samples after which losses are compared, the loss that the script's own model has then, and notes.
 
-    All processes took at least so many, so that none is compared with a longer training.
+    None if its loss does not fall: then noise reaches it at any time.
     """
-    curves = [one.curve for several in processes.values() for one in several]
-    known = [c for c in curves if c is not None]
-    own = [one.curve for one in processes[AS_IS.name]]
-    if not known or None in own:
-        return None, None
-    samples = min(float(c.samples[-1]) for c in known)
-    return int(samples), statistics.fmean(c.at(samples) for c in own if c is not None)
+    curves = [one.curve for one in own if one.curve is not None]
+    if len(curves) < len(own):
+        return None, None, []
+    if not all(curve.falls for curve in curves):
+        return None, None, [NO_FALL]
+    samples = min(float(curve.samples[-1]) for curve in curves)
+    losses = [loss for curve in curves if (loss := curve.at(samples)) is not None]
+    return int(samples), statistics.fmean(losses), []
 
 
 def _alternative(
@@ -214,10 +216,17 @@ def _alternative(
         _range(times),
         peak_bytes,
         next((one.parameters for one in mine), None),
-        statistics.fmean(c.at(samples) for c in known) if known and samples is not None else None,
+        _mean_loss(curves, samples),
         statistics.fmean(s for s in reached if s is not None) if reached and None not in reached else None,
         sooner,
     )
+
+
+def _mean_loss(curves: Sequence[LossCurve | None], samples: int | None) -> float | None:
+    """The mean loss after so many samples; None if one process took fewer, or reports no loss."""
+    losses = [c.at(samples) if c is not None and samples is not None else None for c in curves]
+    known = [loss for loss in losses if loss is not None]
+    return statistics.fmean(known) if known and len(known) == len(losses) else None
 
 
 def _time(probe: Probe, by_sample: bool) -> float:

@@ -9,6 +9,7 @@ import numpy as np
 from slowtrain.columns.arrays import Floats
 from slowtrain.trace import Trace
 from slowtrain.verify.learning_rates.rate_probes import probe_losses
+from slowtrain.verify.learning_rates.steps_to_loss import is_falling
 from slowtrain.verify.measurement.probe_process import Probe
 
 SMOOTHED_SHARE = 0.1  # of a curve's steps are averaged: single batches differ
@@ -18,15 +19,18 @@ MIN_SMOOTHED_STEPS = 5
 @dataclass(frozen=True)
 class LossCurve:
     """``loss[i]`` is the mean loss of the steps up to that which ends with sample ``samples[i]``; seconds are those of
-    steady steps.
+    steady steps. ``falls``: the loss at the end is clearly below that at the start.
     """
 
     samples: Floats
     loss: Floats
     sample_s: float
+    falls: bool
 
-    def at(self, samples: float) -> float:
-        """The loss after so many samples."""
+    def at(self, samples: float) -> float | None:
+        """The loss after so many samples; None if the run took fewer."""
+        if self.samples[-1] < samples:
+            return None
         return float(self.loss[max(int(np.searchsorted(self.samples, samples, side="right")) - 1, 0)])
 
     def seconds_to(self, loss: float) -> float | None:
@@ -45,4 +49,4 @@ def loss_curve(probe: Probe, trace: Trace) -> LossCurve | None:
     smooth = np.convolve(losses, np.full(window, 1 / window), "valid").astype(float)
     each = float(sizes.sum()) / len(losses)  # an execution of several batches reports one loss
     samples = each * np.arange(window, len(losses) + 1, dtype=float)
-    return LossCurve(samples, smooth, probe.sample_ms / 1e3)
+    return LossCurve(samples, smooth, probe.sample_ms / 1e3, is_falling(losses))
