@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from slowtrain.causes import cause_by_id
 from slowtrain.causes.input.host_augmentation import HostAugmentation

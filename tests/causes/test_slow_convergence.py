@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import importlib
 import sys
-from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from slowtrain.causes import cause_by_id
 from slowtrain.columns.spans import Event

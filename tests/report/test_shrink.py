@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 
-from slowtrain.model.measurements import Alternative, InferenceForm, LayerShare, Range, Shrinking, Unmeasured
+from slowtrain.model.measurements import Range
+from slowtrain.model.shrinking import Alternative, InferenceForm, LayerShare, Shrinking, Unmeasured
 from slowtrain.report import pages, shrink
 
 OWN = Alternative("as it is", "the script's own model", "exact", 38.7, 827.0, Range(1, 1, 1), 12 << 20, 11620, 0.5, 2.4,

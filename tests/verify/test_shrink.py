@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from slowtrain.cli import main
-from slowtrain.model.measurements import LayerShare, Unmeasured
+from slowtrain.model.shrinking import LayerShare, Unmeasured
 from slowtrain.trace import Trace
 from slowtrain.trace.loading import recording_trace
 from slowtrain.verify.alternatives import model_alternatives

@@ -9,6 +9,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from msgspec import structs
+
 from slowtrain import diagnose
 from slowtrain.capture.packing import shard_writer
 from slowtrain.causes import class_of
@@ -250,8 +252,8 @@ def packing_saving(trace: Trace, place: Place, sample: PackingSample) -> Saving 
     if pipe is None or node is None:
         return None
     count = input_feed.calls_per_batch(pipe, node)
-    upstream: list[Node] = [replace(n, ms=0.0) for n in pipe.upstream_nodes(node)]
-    read = replace(node, ms=count * sample.ready_us / 1e3, parallelism=1.0)
+    upstream: list[Node] = [structs.replace(n, ms=0.0) for n in pipe.upstream_nodes(node)]
+    read = structs.replace(node, ms=count * sample.ready_us / 1e3, parallelism=1.0)
     supply = Supply(pipeline=pipe.with_nodes(read, *upstream), spread=(0.7, 1.1))
     return price_remedies(trace, [supply], "step")
 

@@ -9,7 +9,8 @@ from typing import Literal
 from msgspec import Struct, field
 
 from slowtrain import __version__
-from slowtrain.model.measurements import Alternative, InferenceForm, LayerShare, Range, Shrinking, Unmeasured
+from slowtrain.model.measurements import Range
+from slowtrain.model.shrinking import Alternative, InferenceForm, LayerShare, Shrinking, Unmeasured
 from slowtrain.number_text import format_count
 from slowtrain.report import wording
 from slowtrain.report.documents import Count, Tool, build_document, json_text

@@ -222,9 +222,17 @@ def halve_pictures(created: CreatedLayers, _: str) -> None:
         height, width, channels = shape
         return shape if min(height, width) < 2 * MIN_PICTURE_SIDE else (height // 2, width // 2, channels)
 
+    depth = [0]  # of calls that are inside one another: Input makes an InputLayer
+
     def input_smaller(original: OriginalFunction, _module: Any, args: Any, kwargs: Any) -> Any:
-        args = (smaller(args[0]), *args[1:]) if args else args
-        return original(*args, **{k: smaller(v) if k in ("shape", "input_shape") else v for k, v in kwargs.items()})
+        if not depth[0]:
+            args = (smaller(args[0]), *args[1:]) if args else args
+            kwargs = {k: smaller(v) if k in ("shape", "input_shape") else v for k, v in kwargs.items()}
+        depth[0] += 1
+        try:
+            return original(*args, **kwargs)
+        finally:
+            depth[0] -= 1
 
     def patch(keras: Any) -> None:
         for owner in (keras, keras.layers):

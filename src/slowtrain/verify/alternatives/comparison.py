@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 
 from slowtrain.errors import InputError
-from slowtrain.model.measurements import Alternative, InferenceForm, Range, Shrinking, Unmeasured
+from slowtrain.model.measurements import Range
+from slowtrain.model.shrinking import Alternative, InferenceForm, Shrinking, Unmeasured
 from slowtrain.number_text import format_count
 from slowtrain.trace import Trace
 from slowtrain.trace.loading import recording_trace, side_files

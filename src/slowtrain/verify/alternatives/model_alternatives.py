@@ -8,7 +8,7 @@ from typing import Any
 
 from slowtrain.capture.sandbox.model_changes import MIN_PICTURE_SIDE, SEPARABLE_CLASSES, SEPARATOR
 from slowtrain.model import Effect
-from slowtrain.model.measurements import LayerShare, Unmeasured
+from slowtrain.model.shrinking import LayerShare, Unmeasured
 from slowtrain.number_text import format_count
 from slowtrain.profile.framework_names import NAME_NUMBER
 from slowtrain.verify.measurement.probe_process import Treatment
