@@ -147,8 +147,9 @@ def _layers_before(layer: Any) -> list[Any]:
 
 def _picture_shape(model: Any) -> list[int] | None:
     """Returns height, width and channels of the model's input, if it is one batch of pictures."""
-    shape = getattr(model, "input_shape", None) if getattr(model, "inputs", None) else None
-    if not isinstance(shape, tuple) or len(shape) != PICTURE_RANK or not all(isinstance(n, int) for n in shape[1:]):
+    inputs = getattr(model, "inputs", None) or ()  # input_shape needs a library that is gone when a process ends
+    shape = tuple(inputs[0].shape) if len(inputs) == 1 else ()
+    if len(shape) != PICTURE_RANK or not all(isinstance(n, int) for n in shape[1:]):
         return None
     return list(shape[1:])
 
