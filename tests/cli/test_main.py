@@ -227,7 +227,9 @@ def test_a_fault_of_ours_with_no_room_for_details(tmp_path: Path) -> None:
 
 
 def test_control_c(tmp_path: Path) -> None:
-    code = faulty("print('ready', flush=True); import time; time.sleep(60)")
+    # A shell's background job starts with SIGINT ignored, and so do its children.
+    heard = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"
+    code = f"{heard}\n" + faulty("print('ready', flush=True); import time; time.sleep(60)")
     with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stdout is not None
         assert process.stderr is not None

@@ -298,6 +298,16 @@ class NonfiniteCheck:
         finally:
             variable_values.restore_variables(as_it_was)
 
+    def _oldest_values(self) -> variable_values.VariableState:
+        """Returns the oldest kept value of each variable.
+
+        The oldest state lacks the variables of a model that was made after it. No call until then changes them.
+        """
+        found: variable_values.VariableState = {}
+        for _, state in reversed(self._states):
+            found |= state
+        return found
+
     def _bad_step(
         self, deadline: float
     ) -> tuple[training_calls.TrainingCall | None, variable_values.VariableState, int]:
@@ -305,7 +315,7 @@ class NonfiniteCheck:
 
         Returns the first bad one, the state before it, and steps replayed.
         """
-        at, state = self._states[0]
+        at, state = self._states[0][0], self._oldest_values()
         since = self._calls[at:]
         seen = next((i for i, c in enumerate(since) if not training_calls.is_result_finite(c.result)), len(since) - 1)
         meant = self.variables.of_metrics()
@@ -313,6 +323,7 @@ class NonfiniteCheck:
             key for key in state if not training_calls.is_state_finite({key: state[key]})
         }  # for example a best loss so far
         each = len(since) * variable_values.state_bytes(state) <= MAX_CHECKED_BYTES
+        start = frozenset(state)
         variable_values.restore_variables(state)
         for i, call in enumerate(since[: seen + 1]):
             if time.monotonic() > deadline:
@@ -321,7 +332,7 @@ class NonfiniteCheck:
             args = training_calls.replay_arguments(call)
             result = training_calls.own_result(self._original(call.function, *args, **call.kwargs))  # type: ignore[misc]
             look = each or i > seen - CHECKED_LAST_STEPS
-            after = {k: v for k, v in self.variables.state().items() if look and k not in meant}
+            after = {k: v for k, v in self.variables.state().items() if look and k in start and k not in meant}
             if not training_calls.is_result_finite(
                 training_calls.loss_tensors(result)
             ) or not training_calls.is_state_finite(after):
