@@ -107,11 +107,13 @@ def test_shares_have_the_names_of_layers(scopes: list[tuple[str, float]], expect
 
 
 def test_the_time_until_a_loss() -> None:
-    curve = LossCurve(np.array([32.0, 64.0, 96.0]), np.array([3.0, 2.0, 1.0]), 0.5, falls=True)
-    assert curve.seconds_to(2.5) == 32.0
+    curve = LossCurve(np.repeat([3.0, 2.0, 1.0], [8, 10, 6]), 4.0, 0.5)
+    assert curve.seconds_to(2.5) == 24.0  # after twelve steps the mean of the last eight is 2.5
+    assert curve.seconds_to(2.0) == 32.0
     assert curve.seconds_to(0.5) is None
-    assert curve.at(70.0) == 2.0
-    assert curve.at(97.0) is None
+    assert curve.loss_after(70.0) == 2.0
+    assert curve.loss_after(97.0) is None
+    assert curve.falls
 
 
 SCRIPT = """

@@ -37,7 +37,7 @@ MIN_STEP_SHARE = 0.05  # of a step: less is not worth an edit
 LEAST_STEP_MS = 1.0
 LARGE_NETWORK_STEP_MS = 20.0  # of a batch through a network that was published for pictures or texts
 LARGE_NETWORK = re.compile(
-    r"(?:ResNet|DenseNet|EfficientNet|Inception|ConvNeXt|NASNet|RegNet|VGG1)\w*\d|Xception|InceptionResNetV2"
+    r"(?:ResNet|DenseNet|EfficientNet|Inception|ConvNeXt|NASNet|RegNet|VGG1)\w*\d|Xception"
     r"|(?:TF)?(?:Albert|Auto|Bart|Bert|Camembert|Deberta|DistilBert|Electra|GPT2|Roberta|T5|ViT|XLNet)(?:Model|For)\w*"
     r"|(?:Bert|Roberta|Gemma|GPT2|ViT|StableDiffusion)\w*(?:Backbone|Classifier|CausalLM)"
 )

@@ -8,9 +8,6 @@ from typing import Any
 
 from slowtrain.model import Edit, Saving, Verdict
 
-SOURCE_KINDS = ("script", "files", "csv", "npz")
-STORAGES = ("raw", "string", "tensor")
-
 
 @dataclass(frozen=True)
 class PackedPart:

@@ -20,6 +20,7 @@ import wrapt
 from slowtrain.capture.core.patching import patch_on_import
 from slowtrain.capture.core.recorder import Recorder
 from slowtrain.capture.inspection import user_code
+from slowtrain.capture.sandbox.treatments import COMPILE_OWNERS, FIT_OWNERS, OriginalFunction, wrap_on_import
 
 WIDTH_ATTRIBUTES = {
     "Dense": "units", "Conv1D": "filters", "Conv2D": "filters", "Conv3D": "filters", "SeparableConv2D": "filters",
@@ -30,10 +31,6 @@ SEPARATOR = "+"  # between layers in the name of a change
 PICTURE_RANK = 4  # batch, height, width, channels
 MIN_PICTURE_SIDE = 16  # pixels of the smaller picture
 KEPT_WEIGHT_SHARE = 0.5  # of each matrix, after pruning
-COMPILE_OWNERS = (("keras.src.trainers.trainer", "Trainer"), ("keras.src.engine.training", "Model"))
-FIT_OWNERS = (("keras.src.backend.tensorflow.trainer", "TensorFlowTrainer"), COMPILE_OWNERS[1])
-
-OriginalFunction = Callable[..., Any]
 
 
 class CreatedLayers:
@@ -148,7 +145,7 @@ def _layers_before(layer: Any) -> list[Any]:
 def _picture_shape(model: Any) -> list[int] | None:
     """Returns height, width and channels of the model's input, if it is one batch of pictures."""
     inputs = getattr(model, "inputs", None) or ()  # input_shape needs a library that is gone when a process ends
-    shape = tuple(inputs[0].shape) if len(inputs) == 1 else ()
+    shape: tuple[Any, ...] = tuple(inputs[0].shape) if len(inputs) == 1 else ()
     if len(shape) != PICTURE_RANK or not all(isinstance(n, int) for n in shape[1:]):
         return None
     return list(shape[1:])
@@ -211,7 +208,7 @@ def freeze_parts(created: CreatedLayers, names: str) -> None:
         return original(*args, **kwargs)
 
     for module, owner in COMPILE_OWNERS:
-        _wrap_on_import(created.recorder, module, f"{owner}.compile", compile_frozen)
+        wrap_on_import(created.recorder, module, f"{owner}.compile", compile_frozen)
 
 
 def halve_pictures(created: CreatedLayers, _: str) -> None:
@@ -254,7 +251,7 @@ def halve_pictures(created: CreatedLayers, _: str) -> None:
 
     patch_on_import(created.recorder, "keras", patch)
     for module, owner in FIT_OWNERS:
-        _wrap_on_import(created.recorder, module, f"{owner}.fit", fit_smaller)
+        wrap_on_import(created.recorder, module, f"{owner}.fit", fit_smaller)
 
 
 def _smaller_data(data: Any) -> Any:
@@ -291,7 +288,7 @@ def accumulate_gradients(created: CreatedLayers, count: str) -> None:
     def create(original: OriginalFunction, _optimizer: Any, args: Any, kwargs: Any) -> None:
         original(*args, **{**kwargs, "gradient_accumulation_steps": int(count)})
 
-    _wrap_on_import(created.recorder, "keras.src.optimizers.base_optimizer", "BaseOptimizer.__init__", create)
+    wrap_on_import(created.recorder, "keras.src.optimizers.base_optimizer", "BaseOptimizer.__init__", create)
 
 
 def prune_half(created: CreatedLayers, _: str) -> None:
@@ -302,7 +299,7 @@ def prune_half(created: CreatedLayers, _: str) -> None:
         return original(*args, **kwargs)
 
     for module, owner in FIT_OWNERS:
-        _wrap_on_import(created.recorder, module, f"{owner}.fit", fit_pruned)
+        wrap_on_import(created.recorder, module, f"{owner}.fit", fit_pruned)
 
 
 def _prune_weights(model: Any) -> None:
@@ -324,13 +321,6 @@ def kept_weights(variable: Any) -> Any:
 def use_bfloat16(created: CreatedLayers, _: str) -> None:
     """Sets Keras' policy to ``mixed_bfloat16`` at the start."""
     patch_on_import(created.recorder, "keras", lambda keras: keras.mixed_precision.set_global_policy("mixed_bfloat16"))
-
-
-def _wrap_on_import(recorder: Recorder, module: str, path: str, wrapper: Callable[..., Any]) -> None:
-    def patch(loaded: Any) -> None:
-        wrapt.wrap_function_wrapper(loaded, path, wrapper)
-
-    patch_on_import(recorder, module, patch)
 
 
 MODEL_CHANGES: dict[str, Callable[[CreatedLayers, str], None]] = {

@@ -40,7 +40,7 @@ def add_prefetch(recorder: Recorder) -> None:
             return original(*args, **kwargs)
         return iter(dataset.prefetch(AUTOTUNE))
 
-    _wrap_on_import(recorder, DATASET_MODULE, "DatasetV2.__iter__", iterate_prefetched)
+    wrap_on_import(recorder, DATASET_MODULE, "DatasetV2.__iter__", iterate_prefetched)
 
 
 def parallelise_maps(recorder: Recorder) -> None:
@@ -52,7 +52,7 @@ def parallelise_maps(recorder: Recorder) -> None:
             arguments["num_parallel_calls"] = AUTOTUNE
         return original(**arguments)
 
-    _wrap_on_import(recorder, DATASET_MODULE, "DatasetV2.map", map_in_parallel)
+    wrap_on_import(recorder, DATASET_MODULE, "DatasetV2.map", map_in_parallel)
 
 
 def cache_map(recorder: Recorder, at: str) -> None:
@@ -73,7 +73,7 @@ def cache_map(recorder: Recorder, at: str) -> None:
         recorder.fact(f"treated cache@{at}", value=True)
         return mapped.cache()
 
-    _wrap_on_import(recorder, DATASET_MODULE, "DatasetV2.map", map_and_cache)
+    wrap_on_import(recorder, DATASET_MODULE, "DatasetV2.map", map_and_cache)
 
 
 def ignore_run_eagerly(recorder: Recorder) -> None:
@@ -83,7 +83,7 @@ def ignore_run_eagerly(recorder: Recorder) -> None:
     def run_as_graphs(original: OriginalFunction, _module: Any, _args: Any, _kwargs: Any) -> Any:
         return original(False)
 
-    _wrap_on_import(recorder, "tensorflow", "config.run_functions_eagerly", run_as_graphs)
+    wrap_on_import(recorder, "tensorflow", "config.run_functions_eagerly", run_as_graphs)
 
 
 def set_steps_per_execution(recorder: Recorder) -> None:
@@ -102,7 +102,7 @@ def set_steps_per_execution(recorder: Recorder) -> None:
         return original(*args, **kwargs)
 
     for module, owner in FIT_OWNERS:
-        _wrap_on_import(recorder, module, f"{owner}.fit", fit_with_executions)
+        wrap_on_import(recorder, module, f"{owner}.fit", fit_with_executions)
 
 
 def enable_xla(recorder: Recorder) -> None:
@@ -117,7 +117,7 @@ def ignore_thread_limits(recorder: Recorder) -> None:
         return original(0)
 
     for kind in ("intra", "inter"):
-        _wrap_on_import(recorder, "tensorflow", f"config.threading.set_{kind}_op_parallelism_threads", set_no_limit)
+        wrap_on_import(recorder, "tensorflow", f"config.threading.set_{kind}_op_parallelism_threads", set_no_limit)
 
 
 def enable_mixed_precision(recorder: Recorder) -> None:
@@ -135,10 +135,10 @@ def _override_compile(recorder: Recorder, **changed: Any) -> None:
         return original(**bound.arguments | changed)
 
     for module, owner in COMPILE_OWNERS:
-        _wrap_on_import(recorder, module, f"{owner}.compile", compile_overridden)
+        wrap_on_import(recorder, module, f"{owner}.compile", compile_overridden)
 
 
-def _wrap_on_import(recorder: Recorder, module: str, path: str, wrapper: Callable[..., Any]) -> None:
+def wrap_on_import(recorder: Recorder, module: str, path: str, wrapper: Callable[..., Any]) -> None:
     def patch(loaded: Any) -> None:
         wrapt.wrap_function_wrapper(loaded, path, wrapper)
 

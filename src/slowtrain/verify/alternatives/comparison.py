@@ -51,7 +51,7 @@ def compare_alternatives(bench: Bench, rule: Rule) -> Shrinking:
     contents = _model_contents(bench, trace)
     changes, unmeasured = model_changes(contents)
     inference, no_inference = _inference_forms(bench)
-    processes, failed, rounds = _run_rounds(bench, [AS_IS, *changes], rule)
+    processes, failed = _run_rounds(bench, [AS_IS, *changes], rule)
     peaks, no_memory = _measure_peaks(bench, [c for c in (AS_IS, *changes) if c.name in processes], contents.batch)
     samples, target, notes = _target(processes[AS_IS.name])
     rows = [
@@ -70,7 +70,7 @@ def compare_alternatives(bench: Bench, rule: Rule) -> Shrinking:
         (*failed, *unmeasured, *no_inference),
         samples,
         target,
-        rounds,
+        min(map(len, processes.values())),
         (*notes, *no_memory),
         time.monotonic() - begun,
     )
@@ -132,11 +132,11 @@ def _find_knee(bench: Bench, batch: int) -> tuple[int | None, str]:
 
 def _run_rounds(
     bench: Bench, changes: Sequence[Change], rule: Rule
-) -> tuple[dict[str, list[Measured]], list[Unmeasured], int]:
-    """Processes by the name of the change, the changes that failed, and the number of whole rounds."""
+) -> tuple[dict[str, list[Measured]], list[Unmeasured]]:
+    """Processes by the name of the change, one for each round, and the changes that failed."""
     processes: dict[str, list[Measured]] = {change.name: [] for change in changes}
     failed: list[Unmeasured] = []
-    longest_s, number = 0.0, 0
+    longest_s = 0.0
     for number in range(ROUNDS):
         if number and bench.left_s < TIME_MARGIN * longest_s:
             break
@@ -159,12 +159,10 @@ def _run_rounds(
                 continue
             processes[change.name].append(_measured_process(probe))
         longest_s = max(longest_s, time.monotonic() - begun)
-    else:
-        number = ROUNDS
     if not processes[AS_IS.name]:
         raise InputError(f"the time ended before {bench.script.target} was timed; give a longer --budget")
     failed += [Unmeasured(name, TIME_ENDED) for name, several in processes.items() if not several]
-    return {name: several for name, several in processes.items() if several}, failed, number
+    return {name: several for name, several in processes.items() if several}, failed
 
 
 def _measured_process(probe: Probe) -> Measured:
@@ -183,9 +181,8 @@ def _target(own: Sequence[Measured]) -> tuple[int | None, float | None, list[str
         return None, None, []
     if not all(curve.falls for curve in curves):
         return None, None, [NO_FALL]
-    samples = min(float(curve.samples[-1]) for curve in curves)
-    losses = [loss for curve in curves if (loss := curve.at(samples)) is not None]
-    return int(samples), statistics.fmean(losses), []
+    samples = int(min(curve.samples for curve in curves))
+    return samples, _mean_loss(curves, samples), []
 
 
 def _alternative(
@@ -199,14 +196,10 @@ def _alternative(
     rounds = list(zip(own, mine, strict=False))
     by_sample = all(one.probe.sample_ms for pair in rounds for one in pair)
     times = [(_time(b.probe, by_sample), _time(c.probe, by_sample)) for b, c in rounds]
-    curves = [one.curve for one in mine]
-    known = [c for c in curves if c is not None]
-    reached = [c.seconds_to(target) if target is not None else None for c in known]
-    sooner = None
-    if target is not None and known and None not in reached and len(known) == len(mine):
-        before = [one.curve.seconds_to(target) if one.curve is not None else None for one in own]
-        pairs = [(b, c) for b, c in zip(before, reached, strict=False) if b and c]
-        sooner = _range(pairs) if len(pairs) == len(rounds) else None
+    reached = [_seconds_to(one, target) for one in mine]
+    known = [s for s in reached if s is not None]
+    before = [_seconds_to(one, target) for one in own]
+    pairs = [(b, c) for b, c in zip(before, reached, strict=False) if b and c]
     samples_s = [1e3 / one.probe.sample_ms for one in mine if one.probe.sample_ms]
     return Alternative(
         change.name,
@@ -217,15 +210,19 @@ def _alternative(
         _range(times),
         peak_bytes,
         next((one.parameters for one in mine), None),
-        _mean_loss(curves, samples),
-        statistics.fmean(s for s in reached if s is not None) if reached and None not in reached else None,
-        sooner,
+        _mean_loss([one.curve for one in mine], samples),
+        statistics.fmean(known) if len(known) == len(mine) else None,
+        _range(pairs) if len(pairs) == len(rounds) and len(known) == len(mine) else None,
     )
+
+
+def _seconds_to(one: Measured, loss: float | None) -> float | None:
+    return one.curve.seconds_to(loss) if one.curve is not None and loss is not None else None
 
 
 def _mean_loss(curves: Sequence[LossCurve | None], samples: int | None) -> float | None:
     """The mean loss after so many samples; None if one process took fewer, or reports no loss."""
-    losses = [c.at(samples) if c is not None and samples is not None else None for c in curves]
+    losses = [c.loss_after(samples) if c is not None and samples is not None else None for c in curves]
     known = [loss for loss in losses if loss is not None]
     return statistics.fmean(known) if known and len(known) == len(losses) else None
 
@@ -249,15 +246,17 @@ def _inference_forms(bench: Bench) -> tuple[tuple[InferenceForm, ...], list[Unme
         rows = recording_trace.load_recording(probe.folder).fact("inference") or []
     if not rows:
         return (), [Unmeasured("inference", probe.failed or "the model could not be taken out of the script")]
-    timed = [row for row in rows if "ms" in row]
     failed = [Unmeasured(row["form"], row["failed"]) for row in rows if "failed" in row]
-    own = timed[0]["ms"] if timed else []
+    if "ms" not in rows[0]:
+        return (), failed  # there is nothing to compare the other forms with
+    own = rows[0]["ms"]
     forms = [
         InferenceForm(
             row["form"], row["bytes"], float(np.median(row["ms"])), _range(list(zip(own, row["ms"], strict=True))),
             row["difference"], row["trainable"],
         )
-        for row in timed
+        for row in rows
+        if "ms" in row
     ]  # fmt: skip
     return tuple(forms), failed
 
