@@ -144,8 +144,8 @@ def _layers_before(layer: Any) -> list[Any]:
 
 def _picture_shape(model: Any) -> list[int] | None:
     """Returns height, width and channels of the model's input, if it is one batch of pictures."""
-    inputs = getattr(model, "inputs", None) or ()  # input_shape needs a library that is gone when a process ends
-    shape: tuple[Any, ...] = tuple(inputs[0].shape) if len(inputs) == 1 else ()
+    inputs: Any = getattr(model, "inputs", None) or ()  # input_shape needs a library that is gone when a process ends
+    shape = tuple(inputs[0].shape) if len(inputs) == 1 else ()
     if len(shape) != PICTURE_RANK or not all(isinstance(n, int) for n in shape[1:]):
         return None
     return list(shape[1:])
