@@ -1,4 +1,4 @@
-"""A finding about speed is reported only if the file trains long enough for it, and each kind has its counterpart."""
+"""A finding about speed is minor if the training is short or runs it rarely, and each kind has its counterpart."""
 
 from __future__ import annotations
 
@@ -23,9 +23,32 @@ def _causes(folder: Folder, text: str, name: str = "train.py") -> list[str]:
     return sorted({cause for _, cause, _ in folder.found(name)})
 
 
-@pytest.mark.parametrize(("turns", "found"), [("4", []), ("40", ["host/eager-step"]), ("n", ["host/eager-step"])])
+@pytest.mark.parametrize(
+    ("turns", "found"), [("4", []), ("40", []), ("400", ["host/eager-step"]), ("n", ["host/eager-step"])]
+)
 def test_a_trial_of_a_few_steps(folder: Folder, turns: str, found: list[str]) -> None:
     assert _causes(folder, EAGER_STEPS.format(turns=turns)) == found
+
+
+def test_minor_findings_are_counted_and_shown_on_request(folder: Folder) -> None:
+    folder.put(train__py=EAGER_STEPS.format(turns="4"))
+    assert folder.lint("train.py") == 0
+    assert folder.out.splitlines() == [
+        "nothing found in 1 file.",
+        "1 minor finding not shown, which would save little; --minor adds them.",
+    ]
+    assert folder.document("train.py")["minor_count"] == 1
+    assert folder.lint("--minor", "train.py") == 1
+    (shown,) = folder.document("--minor", "train.py")["findings"]
+    assert (shown["cause"], shown["minor"]) == ("host/eager-step", True)
+    assert folder.document("--minor", "train.py")["minor_count"] == 0
+
+
+def test_a_comment_may_ignore_a_minor_finding(folder: Folder) -> None:
+    marked = EAGER_STEPS.format(turns="4").replace("run_eagerly=True)", "run_eagerly=True)  # slowtrain: ignore")
+    folder.put(train__py=marked)
+    assert folder.lint("train.py") == 0
+    assert folder.out == "nothing found in 1 file.\n"
 
 
 def test_a_function_may_be_called_often(folder: Folder) -> None:
@@ -67,6 +90,28 @@ def test_data_written_in_the_script(folder: Folder, data: str, found: list[str])
         model.fit(degrees, degrees * 1.8 + 32, epochs=500)
         """
     assert _causes(folder, script) == found
+
+
+@pytest.mark.parametrize(
+    ("rows", "epochs", "found"),
+    [
+        (1, "300", []),
+        (1, "3000", ["host/eager-step"]),
+        (600, "300", ["host/eager-step"]),
+        (1, "n", ["host/eager-step"]),
+    ],
+)
+def test_few_samples_in_all_epochs(folder: Folder, rows: int, epochs: str, found: list[str]) -> None:
+    script = f"""\
+        import keras
+        import numpy as np
+
+        words = np.zeros(({rows}, 10, 1))
+        model = keras.Sequential([keras.layers.Dense(1)])
+        model.compile("adam", "mse", run_eagerly=True)
+        model.fit(words, words, epochs={epochs})
+        """
+    assert [one for one in _causes(folder, script) if one == "host/eager-step"] == found
 
 
 SHOWN = """\
@@ -307,3 +352,113 @@ model.fit(ds, epochs=10)
 )
 def test_work_that_is_small_beside_a_large_network(folder: Folder, network: str, found: bool) -> None:
     assert ("input/per-element-map" in _causes(folder, ROWS.format(network=network))) is found
+
+
+FORECAST = """\
+import keras
+import numpy as np
+
+
+def forecast(row, days):
+    for _ in range(days):
+        row = np.append(row[1:], model.predict(row[None, :])[0])
+    return row
+
+
+model = keras.Sequential([keras.layers.Dense(1)])
+model.compile("adam", "mse")
+{training}
+{use}
+"""
+TRAINED_BEFORE = "model.fit(x, y, epochs=100)"
+
+
+@pytest.mark.parametrize(
+    ("training", "use", "found"),
+    [
+        (TRAINED_BEFORE, "print(forecast(x[-1], 30))", False),
+        (TRAINED_BEFORE, "print(forecast(x[-1], 3000))", True),
+        (TRAINED_BEFORE, "print(forecast(x[-1], days))", True),
+        (TRAINED_BEFORE, "while True:\n    print(forecast(record(), days))", False),
+        (TRAINED_BEFORE, "", False),
+        ("", "print(forecast(x[-1], days))", True),
+        ("", "for _ in range(100):\n    model.fit(x, y, epochs=9)\n    forecast(x[-1], 30)", True),
+    ],
+    ids=["30 days", "3,000 days", "some days", "until the end", "nobody calls it", "no training", "in each round"],
+)
+def test_predictions_after_training(folder: Folder, training: str, use: str, found: bool) -> None:
+    causes = _causes(folder, FORECAST.format(training=training, use=use))
+    assert ("host/predict-in-loop" in causes) is found
+
+
+@pytest.mark.parametrize(("days", "found"), [("30", False), ("3000", True), ("days", True)])
+def test_predictions_after_training_in_a_function_that_nobody_calls(folder: Folder, days: str, found: bool) -> None:
+    function = FORECAST.partition("def")[0] + dedent("""\
+        def train_and_forecast(x, y, days):
+            model = keras.Sequential([keras.layers.Dense(1)])
+            model.compile("adam", "mse")
+            model.fit(x, y, epochs=100)
+            for _ in range({days}):
+                row = np.append(row[1:], model.predict(row[None, :])[0])
+        """)
+    assert ("host/predict-in-loop" in _causes(folder, function.format(days=days))) is found
+
+
+CAMERA = """\
+import keras
+
+
+class Camera:
+    def show(self):
+        for face in self.detector.find(self.video.read()):
+            self.draw(model.predict(face[None, :], verbose=0))
+{method}
+
+model = keras.Sequential([keras.layers.Dense(1)])
+model.compile("adam", "mse")
+model.fit(x, y, epochs=100)
+"""
+
+
+@pytest.mark.parametrize(
+    ("method", "found"), [("", False), ("\n    def learn(self):\n        model.fit(self.seen, self.names)\n", True)]
+)
+def test_a_class_that_does_not_train(folder: Folder, method: str, found: bool) -> None:
+    assert ("host/predict-in-loop" in _causes(folder, CAMERA.format(method=method))) is found
+
+
+RECURRENT = """\
+import os
+import keras
+
+os.environ["CUDA_VISIBLE_DEVICES"] = "{visible}"
+model = keras.Sequential([keras.layers.LSTM(64, activation="relu")])
+model.compile("adam", "mse")
+model.fit(x, y, epochs=10)
+"""
+
+
+@pytest.mark.parametrize(("visible", "found"), [("", []), ("-1", []), ("0", ["compute/unfused-rnn"])])
+def test_a_script_that_hides_the_gpu(folder: Folder, visible: str, found: list[str]) -> None:
+    assert _causes(folder, RECURRENT.format(visible=visible)) == found
+
+
+DECODED = """\
+import tensorflow as tf
+
+
+def load(path):
+    return tf.image.decode_jpeg(tf.io.read_file(path))
+
+
+ds = tf.data.Dataset.from_tensor_slices(files).map(load, num_parallel_calls=tf.data.AUTOTUNE)
+ds = ds.shuffle({size}).batch(32).prefetch(tf.data.AUTOTUNE)
+model.fit(ds, epochs=10)
+"""
+
+
+@pytest.mark.parametrize(
+    ("size", "found"), [("100", []), ("1000", ["input/shuffle-fill"]), ("n", ["input/shuffle-fill"])]
+)
+def test_a_shuffle_of_a_few_pictures(folder: Folder, size: str, found: list[str]) -> None:
+    assert _causes(folder, DECODED.format(size=size)) == found

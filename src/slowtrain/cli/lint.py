@@ -51,6 +51,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--statistics", action="store_true", help="count the findings of each cause instead of listing them"
     )
+    parser.add_argument(
+        "--minor", action="store_true", help="also report findings whose cure saves little of a training"
+    )
     parser.add_argument("--baseline", metavar="FILE", type=Path, help="leave out the findings in this file")
     parser.add_argument("--write-baseline", metavar="FILE", type=Path, help="write all findings to FILE and exit")
     parser.add_argument(
@@ -73,6 +76,7 @@ def main(args: argparse.Namespace) -> int:
     chosen = lint_settings.load_settings(
         paths, config=args.config, select=_split_names(args.select), ignore=_split_names(args.ignore)
     )
+    chosen = replace(chosen, minor=args.minor)
     files, errors = lint_settings.find_files(paths, chosen)  # before the slow imports
     from slowtrain.cli._answers import write_file
     from slowtrain.lint import file_fixes, hidden_findings, lint_run

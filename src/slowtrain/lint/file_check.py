@@ -27,9 +27,10 @@ TITLE_BY_ID = {UNUSED_IGNORE: "an ignore comment has no effect"}
 
 @dataclass(frozen=True)
 class FileResult:
-    """The findings in one file. ``parsed`` is true if a cause needed its syntax tree."""
+    """The findings in one file; ``minor_count`` of them were left out. ``parsed``: a cause needed its syntax tree."""
 
     findings: tuple[LintFinding, ...] = ()
+    minor_count: int = 0
     errors: tuple[FileError, ...] = ()
     parsed: bool = False
 
@@ -75,7 +76,7 @@ def check_content(file: str, data: bytes, chosen: LintSettings, *, whole: bool =
         try:
             if whole:
                 _ = document.source.tree
-            return _document_result(document, asked, active)
+            return _document_result(document, asked, active, minor=chosen.minor)
         except SyntaxError as error:
             says = documents.syntax_message(error, document.source.text)
             raise UnreadableFileError(says, error.lineno) from error
@@ -83,7 +84,9 @@ def check_content(file: str, data: bytes, chosen: LintSettings, *, whole: bool =
         source_file.clear_caches()  # results cached for one file do not apply to the next
 
 
-def _document_result(document: Document, asked: Iterable[Cause[Any]], active: Collection[str]) -> FileResult:
+def _document_result(
+    document: Document, asked: Iterable[Cause[Any]], active: Collection[str], *, minor: bool
+) -> FileResult:
     file = document.source.file
     errors = list(document.errors)
     ignores = hidden_findings.read_comments(document.source.text)
@@ -92,14 +95,13 @@ def _document_result(document: Document, asked: Iterable[Cause[Any]], active: Co
     rows: list[str] | None = None
     findings: list[LintFinding] = []
     titles = dict(TITLE_BY_ID)
-    spots: list[tuple[str, Spot]] = []
+    spots: list[tuple[str, Spot, bool]] = []
     for cause in asked:
         titles[cause.id] = cause.title
         try:
             spots += [
-                (cause.id, spot)
+                (cause.id, spot, training_extent.is_minor(document.source, cause, spot))
                 for spot in dict.fromkeys(cause.spot(document.source))
-                if training_extent.is_worth_an_edit(document.source, cause, spot)
             ]
         except RecursionError:
             errors.append(FileError(file, f"is nested too deeply to look for {cause.id}"))
@@ -107,17 +109,19 @@ def _document_result(document: Document, asked: Iterable[Cause[Any]], active: Co
             raise
         except Exception as error:  # noqa: BLE001  a bug in one cause must not hide the findings of the others
             errors.append(FileError(file, f"{cause.id} failed ({type(error).__name__}: {error}); please report"))
-    shown = [(c, s) for c, s in spots if not _is_ignored(ignores, c, s)]
+    spots = [one for one in spots if not _is_ignored(ignores, one[0], one[1])]
+    shown = [one for one in spots if minor or not one[2]]
+    hidden_count = len(spots) - len(shown)
     if UNUSED_IGNORE in active:
         shown += [
-            (UNUSED_IGNORE, s)
+            (UNUSED_IGNORE, s, False)
             for s in hidden_findings.unused_comments(file, ignores, active, len(lint_settings.known_ids()))
         ]
-    for cause_id, spot in shown:
+    for cause_id, spot, is_minor in shown:
         rows = documents.split_lines(document.source.text) if rows is None else rows
-        findings.append(_build_finding(document, rows, cause_id, titles[cause_id], spot))
+        findings.append(_build_finding(document, rows, cause_id, titles[cause_id], spot, is_minor))
     findings.sort(key=lambda f: (f.cell or 0, f.line, f.column, f.cause))
-    return FileResult(tuple(findings), tuple(errors), document.source.is_parsed)
+    return FileResult(tuple(findings), hidden_count, tuple(errors), document.source.is_parsed)
 
 
 def _is_ignored(ignores: Iterable[hidden_findings.IgnoreComment], cause: str, spot: Spot) -> bool:
@@ -125,7 +129,7 @@ def _is_ignored(ignores: Iterable[hidden_findings.IgnoreComment], cause: str, sp
     return bool([one for one in ignores if one.covers_finding(cause, spot.start[0], spot.end[0])])
 
 
-def _build_finding(document: Document, rows: list[str], cause: str, title: str, spot: Spot) -> LintFinding:
+def _build_finding(document: Document, rows: list[str], cause: str, title: str, spot: Spot, minor: bool) -> LintFinding:
     cell, line = document.place(spot.start[0])
     _, end_line = document.place(spot.end[0])
     cure = spot.prescription
@@ -146,6 +150,7 @@ def _build_finding(document: Document, rows: list[str], cause: str, title: str, 
         cure=cure.says if cure is not None else None,
         diff=diff,
         edits=cure.edits if cure is not None and diff else (),
+        minor=minor,
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 
 from slowtrain.errors import InputError
 from slowtrain.lint import documents, file_check
@@ -36,7 +37,7 @@ def fix_file(file: str, chosen: LintSettings, effects: Collection[Effect]) -> tu
         if not settled:
             error = FileError(file, "its fixes undo each other or never end; nothing was changed, please report")
             first = file_check.check_content(file, before, chosen)
-            return FileResult(first.findings, (*first.errors, error), first.parsed), None
+            return replace(first, errors=(*first.errors, error)), None
     except UnreadableFileError as why:
         return FileResult(errors=(FileError(file, why.says, why.line),)), None
     return looked, RewrittenFile(file, before, data, _file_diff(file, before, data), fixed) if data != before else None

@@ -47,6 +47,7 @@ def lint_files(
         findings=tuple(f for looked, _ in answers for f in looked.findings),
         errors=tuple(e for looked, _ in answers for e in looked.errors),
         rewritten=tuple(r for _, r in answers if r is not None),
+        minor_count=sum(looked.minor_count for looked, _ in answers),
     )
 
 

@@ -32,13 +32,15 @@ SKIPPED_FOLDERS = frozenset(
 class LintSettings:
     """The selected cause ids (``active``), and patterns of paths below ``root``, written as in a ``.gitignore``.
 
-    ``excluded`` files are skipped; ``per_file`` lists ids that are not looked for in matching files.
+    ``excluded`` files are skipped; ``per_file`` lists ids that are not looked for in matching files. With
+    ``minor``, findings that save little of a training are reported too.
     """
 
     active: frozenset[str]
     root: str = ""
     excluded: tuple[str, ...] = ()
     per_file: tuple[tuple[str, frozenset[str]], ...] = ()
+    minor: bool = False
 
     def excludes_path(self, path: str) -> bool:
         """Whether a file is excluded, or a folder, whose path ends with a slash."""

@@ -1,4 +1,4 @@
-"""How much a file trains, as far as its text shows, and whether that is enough for a finding about speed."""
+"""How much a file trains, as far as its text shows, and whether a finding about speed matters in that training."""
 
 from __future__ import annotations
 
@@ -16,12 +16,14 @@ from slowtrain.script.interpreter.engine import interpreter, step_loops
 from slowtrain.script.lint_rules import sample_counts
 from slowtrain.script.navigation import call_index, node_lookup, scope_names, setting_origins
 from slowtrain.script.text import syntax_tree
-from slowtrain.script.text.source_file import Source
+from slowtrain.script.text.source_file import FUNCTION_NODES, Source
 
 if TYPE_CHECKING:
     from slowtrain.causes import Cause  # imports NumPy, which a missing path does not need
 
 MIN_ELEMENTS = 10  # of an input that nothing here trains on: fewer are shown or predicted once
+MIN_RUN_STEPS = 50  # fewer steps of all calls together take less time than TensorFlow's start
+MIN_RUN_SAMPLES = 1000  # the same, of the samples of all epochs
 MAX_WRITTEN_ROWS = 100  # samples that are written in the script itself: an example, trained in a few seconds
 # What they say matters whatever the length of the run: a loss that is no number, the start, a setup that does not work.
 FAMILIES_AT_ANY_EXTENT = frozenset({"numerics", "startup", "machine"})
@@ -33,6 +35,8 @@ UNCOUNTED_TRAINING = frozenset(
     "Session InteractiveSession MonitoredTrainingSession Estimator search value_and_grad".split()
 )
 ARRAY_FUNCTIONS = frozenset("array asarray constant convert_to_tensor".split())
+TRAINING_METHODS = ("fit", "fit_generator", "train_on_batch", "apply_gradients", "minimize")
+MIN_LOOP_MS = 10_000.0  # of all turns of a loop outside training
 MIN_STEP_SHARE = 0.05  # of a step: less is not worth an edit
 LEAST_STEP_MS = 1.0
 LARGE_NETWORK_STEP_MS = 20.0  # of a batch through a network that was published for pictures or texts
@@ -46,23 +50,29 @@ _TEST_NAME = re.compile(r"(?:^|[/\\])(?:test_[^/\\]*|[^/\\]*_test|conftest)\.py$
 _TEST_SET_NAME = re.compile(r"(?:^|_)test(?:_|$)|^test(?:set|ds|data)", re.IGNORECASE)
 
 
-def is_worth_an_edit(source: Source, cause: Cause[Any], spot: Spot) -> bool:
-    """Whether a finding can save a person's time: the file trains long enough, and is no test."""
+def is_minor(source: Source, cause: Cause[Any], spot: Spot) -> bool:
+    """Whether the cure of a finding saves little: the file is a test, trains briefly, or runs the line rarely."""
     if cause.family in FAMILIES_AT_ANY_EXTENT:
-        return True
+        return False
     if is_test_file(source) or trains_on_written_rows(source):
-        return False
+        return True
     if cause.family == "input" and _makes_test_set(source, spot):
-        return False
+        return True
     if cause.usual_ms_per_step is not None and (
-        cause.usual_ms_per_step < MIN_STEP_SHARE * _least_step_ms(source) or _is_once_per_episode(source, spot)
+        cause.usual_ms_per_step < MIN_STEP_SHARE * _least_step_ms(source)
+        or _is_once_per_episode(source, spot)
+        or _is_outside_training(source, spot, cause.usual_ms_per_step)
     ):
-        return False
-    counts = list(_step_counts(source))
-    if not counts and _makes_few_elements(source, spot):
-        return False
-    steps = _known_sum(counts)
-    return steps is None or steps >= step_loops.MIN_LOOP_TURNS
+        return True
+    steps = list(_step_counts(source))
+    if not steps and _makes_few_elements(source, spot):
+        return True
+    return _is_less(steps, MIN_RUN_STEPS) or _is_less(list(_sample_counts(source)), MIN_RUN_SAMPLES)
+
+
+def _is_less(counts: list[int | None], least: int) -> bool:
+    total = _known_sum(counts)
+    return total is not None and total < least
 
 
 def _least_step_ms(source: Source) -> float:
@@ -91,6 +101,14 @@ def _step_counts(source: Source) -> Iterator[int | None]:
         yield _repetitions(event)
 
 
+def _sample_counts(source: Source) -> Iterator[int | None]:
+    """The same for samples, of which one may count in several epochs."""
+    if step_loops.step_events(source) or not source.words.isdisjoint(UNCOUNTED_TRAINING):
+        yield None
+    for event in _fits(source):
+        yield _known_product(_repetitions(event), _epochs(event), sample_counts.sample_count(event.given.get("x", 0)))
+
+
 def _fits(source: Source) -> list[Event]:
     """The calls of ``fit`` of a model, by this file and those that it runs."""
     every = interpreter.project_events(source)
@@ -109,10 +127,15 @@ def _epochs(event: Event) -> int | None:
 
 def _repetitions(event: Event) -> int | None:
     """The turns of all loops around a call; None if they are unknown, or if another file may make the call."""
-    outermost, file = (event.path[0], event.files[0]) if event.path else (event.node, event.source)
-    if node_lookup.enclosing_function(file, outermost) is not None:
+    if _is_uncalled(event):
         return None
     return _known_product(*(loop.turns for loop in event.loops))
+
+
+def _is_uncalled(event: Event) -> bool:
+    """Whether the function that leads to the event is called by no statement of a module, so that anybody may."""
+    outermost, file = (event.path[0], event.files[0]) if event.path else (event.node, event.source)
+    return node_lookup.enclosing_function(file, outermost) is not None
 
 
 def _known_product(*factors: int | None) -> int | None:
@@ -158,6 +181,48 @@ def _is_once_per_episode(source: Source, spot: Spot) -> bool:
         if isinstance(inner.node, ast.While) and inner.turns is None
     }
     return bool(around) and around <= with_episode
+
+
+def _is_outside_training(source: Source, spot: Spot, usual_ms: float) -> bool:
+    """Whether the file trains, but in none of the loops around the finding, which take seconds or go on until an event.
+
+    A loop over data of unknown length may take minutes, as when features of all pictures are predicted first.
+    """
+    trains = [*_fits(source), *step_loops.step_events(source)]
+    if not trains and source.words.isdisjoint(UNCOUNTED_TRAINING):
+        return False
+    events = [e for e in interpreter.file_events(source) if spot.start[0] <= e.node.lineno <= spot.end[0]]
+    training_loops = {loop.number for event in trains for loop in event.loops}
+    for event in events:
+        numbers = {loop.number for loop in event.loops if not isinstance(loop.node, ast.Call)}
+        if event.graph or event.producer or len(numbers) < len(event.loops) or not numbers.isdisjoint(training_loops):
+            return False
+    training_functions = {node_lookup.enclosing_function(e.source, e.node) for e in trains}
+    is_beside_training = all(node_lookup.enclosing_function(source, e.node) in training_functions for e in events)
+    if all(_is_uncalled(event) for event in events) and not is_beside_training:
+        return _is_in_loop_without_training(source, spot)
+    calls = _known_sum([_known_product(*(loop.turns for loop in event.loops)) for event in events])
+    endless = any(isinstance(loop.node, ast.While) and loop.turns is None for e in events for loop in e.loops)
+    return endless if calls is None else calls * usual_ms < MIN_LOOP_MS
+
+
+def _is_in_loop_without_training(source: Source, spot: Spot) -> bool:
+    """Whether the finding's loop is in a class or function that does not train."""
+    loops = (n for kind in (ast.For, ast.While) for n in call_index.nodes_of_kind(source, kind))
+    around = [n for n in loops if n.lineno <= spot.start[0] <= (n.end_lineno or n.lineno)]
+    holder = _outermost_definition(source, around[0]) if around else None
+    calls = call_index.index_of(source).calls_of(*TRAINING_METHODS)
+    return holder is not None and not any(_outermost_definition(source, call) is holder for call in calls)
+
+
+def _outermost_definition(source: Source, node: ast.AST) -> ast.AST | None:
+    """The class or function around a node that no other one contains."""
+    above, found = node_lookup.parents_of(source), None
+    at = above.get(node)
+    while at is not None:
+        found = at if isinstance(at, (ast.ClassDef, *FUNCTION_NODES)) else found
+        at = above.get(at)
+    return found
 
 
 def _makes_test_set(source: Source, spot: Spot) -> bool:

@@ -28,7 +28,7 @@ class LintFinding:
     """A cause in a file's text. Lines and columns count from 1, in characters; the end column is exclusive.
 
     In a notebook they are those of its ``cell``, which counts from 1 over all cells. ``code`` holds the lines. ``cure``
-    is what to do; ``edits`` do it, and ``diff`` shows them.
+    is what to do; ``edits`` do it, and ``diff`` shows them. ``minor``: the cure saves little of a training.
     """
 
     cause: str
@@ -46,6 +46,7 @@ class LintFinding:
     diff: str | None = None
     edits: tuple[Edit, ...] = ()
     runtime: RuntimeState | None = None
+    minor: bool = False
 
     @property
     def place(self) -> str:
@@ -82,7 +83,10 @@ class RewrittenFile:
 
 @dataclass(frozen=True)
 class LintAnswer:
-    """The complete answer. ``files`` were checked, of which ``parsed`` needed parsing."""
+    """The complete answer. ``files`` were checked, of which ``parsed`` needed parsing.
+
+    ``minor_count`` findings whose cure saves little of a training were left out.
+    """
 
     files: int
     parsed: int
@@ -90,6 +94,7 @@ class LintAnswer:
     errors: tuple[FileError, ...] = ()
     rewritten: tuple[RewrittenFile, ...] = ()
     notes: tuple[str, ...] = ()
+    minor_count: int = 0
 
     @property
     def fixed_count(self) -> int:

@@ -54,6 +54,7 @@ class FindingDocument(Struct):
     runtime: LintRuntime | None
     cure: str | None = None
     cell: Position | UnsetType = UNSET
+    minor: bool = False
 
 
 class LintDocument(Struct):
@@ -70,6 +71,7 @@ class LintDocument(Struct):
     findings: tuple[FindingDocument, ...]
     fixed: Annotated[Count, at("fixed_count")] = 0
     notes: tuple[str, ...] = ()
+    minor_count: Annotated[Count, Meta(description="left out, because their cure saves little; --minor shows them")] = 0
 
 
 def lint_text(
@@ -148,6 +150,9 @@ def _summary_lines(found: LintAnswer, out: Terminal) -> Iterator[str]:
     )
     parts += [format_count(len(found.errors), "error")] if found.errors else []
     yield out.plain("; ".join([*parts, *found.notes])) + "."
+    if found.minor_count:
+        minor = format_count(found.minor_count, "minor finding")
+        yield f"{minor} not shown, which would save little; --minor adds them."
     if safe:
         yield f"--fix repairs {safe} of them, --diff shows how."
     if other:

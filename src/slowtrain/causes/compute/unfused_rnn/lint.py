@@ -20,8 +20,8 @@ CELL_LAYERS = {"keras.layers.LSTMCell": "LSTM", "keras.layers.GRUCell": "GRU"}
 
 
 def find_spots(source: Source) -> Iterable[Spot]:
-    """Layers with a setting that cuDNN does not support, in a file that trains."""
-    if not call_index.takes_training_steps(source):
+    """Layers with a setting that cuDNN does not support, in a file that trains and does not hide the GPU."""
+    if not call_index.takes_training_steps(source) or _hides_gpus(source):
         return
     seen: set[ast.Call] = set()
     reached = {event.node for event in file_events(source)}
@@ -45,6 +45,17 @@ def find_spots(source: Source) -> Iterable[Spot]:
             usual = "remove what cuDNN does not support, and use the layer instead of its cell"
             cure = Prescription("edit", Effect.CHANGES_TRAINING, usual)
             yield Spot(edits.node_start(call), edits.node_end(call.func), says, cure)
+
+
+def _hides_gpus(source: Source) -> bool:
+    """Whether the file sets ``os.environ["CUDA_VISIBLE_DEVICES"]`` to no GPU."""
+    for one in call_index.nodes_of_kind(source, ast.Assign) if "CUDA_VISIBLE_DEVICES" in source.text else ():
+        match one:
+            case ast.Assign(
+                targets=[ast.Subscript(slice=ast.Constant("CUDA_VISIBLE_DEVICES"))], value=ast.Constant(value)
+            ):
+                return value in ("", "-1")
+    return False
 
 
 def _named_dropout(source: Source, call: ast.Call) -> ast.keyword | None:

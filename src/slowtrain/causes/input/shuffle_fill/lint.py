@@ -14,6 +14,7 @@ from slowtrain.script.pipelines.interpreted_datasets import ConsumedDataset
 from slowtrain.script.text import edits
 from slowtrain.script.text.source_file import Source
 
+MAX_QUICK_BUFFER = 128  # elements: four batches of the default size, whose decoding takes some tenths of a second
 MIN_BUFFER_EPOCHS = 4  # elements of the buffer, in multiples of an epoch
 MIN_FILL_ELEMENTS = 10_000  # elements beyond an epoch. At 1.6 µs each, they take some ten ms.
 KEY_FILL_FACTOR = 2  # factor for plain numbers, at 0.7 µs each
@@ -46,7 +47,7 @@ def _buffer_spot(source: Source, data: ConsumedDataset, at: int, call: ast.Call)
     before, there = data.stages[:at], interpreted_datasets.row_count(data.stages[:at])
     held = data.stages[at].given.get("buffer_size", 0).known
     held = min(held, there or held) if isinstance(held, int) else there
-    if {"cache", "snapshot"} & set(data.names) or (held is not None and held <= dataset_stages.MIN_BUFFER_ELEMENTS):
+    if {"cache", "snapshot"} & set(data.names) or (held is not None and held <= MAX_QUICK_BUFFER):
         return None
     maps = dataset_stages.maps_of_rows(before)
     slow = (dataset_stages.first_long_op(one, (name,)) for name in LONG_FUNCTIONS for one in maps)
