@@ -45,6 +45,7 @@ LARGE_NETWORK = re.compile(
     r"|(?:TF)?(?:Albert|Auto|Bart|Bert|Camembert|Deberta|DistilBert|Electra|GPT2|Roberta|T5|ViT|XLNet)(?:Model|For)\w*"
     r"|(?:Bert|Roberta|Gemma|GPT2|ViT|StableDiffusion)\w*(?:Backbone|Classifier|CausalLM)"
 )
+DEBUG_MODE = re.compile(r"(?<![a-z])(?:eager|debug)", re.IGNORECASE)
 _TEST_NAME = re.compile(r"(?:^|[/\\])(?:test_[^/\\]*|[^/\\]*_test|conftest)\.py$")
 
 _TEST_SET_NAME = re.compile(r"(?:^|_)test(?:_|$)|^test(?:set|ds|data)", re.IGNORECASE)
@@ -54,7 +55,7 @@ def is_minor(source: Source, cause: Cause[Any], spot: Spot) -> bool:
     """Whether the cure of a finding saves little: the file is a test, trains briefly, or runs the line rarely."""
     if cause.family in FAMILIES_AT_ANY_EXTENT:
         return False
-    if is_test_file(source) or trains_on_written_rows(source):
+    if spot.minor or is_test_file(source) or trains_on_written_rows(source):
         return True
     if cause.family == "input" and _makes_test_set(source, spot):
         return True
@@ -63,6 +64,8 @@ def is_minor(source: Source, cause: Cause[Any], spot: Spot) -> bool:
         or _is_once_per_episode(source, spot)
         or _is_outside_training(source, spot, cause.usual_ms_per_step)
     ):
+        return True
+    if cause.family == "host" and _is_way_to_debug(source, spot):
         return True
     steps = list(_step_counts(source))
     if not steps and _makes_few_elements(source, spot):
@@ -166,7 +169,7 @@ def _loops_of_generator(event: Event) -> list[Loop]:
 
 
 def _is_once_per_episode(source: Source, spot: Spot) -> bool:
-    """Whether the finding's loop also contains a ``while`` loop that calls models, as for the steps of an episode.
+    """Whether the finding's loop also contains a loop that calls models, for the steps of an episode.
 
     The many steps of an episode take the time, not the statement that runs once after them.
     """
@@ -178,16 +181,23 @@ def _is_once_per_episode(source: Source, spot: Spot) -> bool:
         for event in events
         if event.name in MODEL_CALLS
         for outer, inner in pairwise(event.loops)
-        if isinstance(inner.node, ast.While) and inner.turns is None
+        if _is_episode(inner)
     }
     return bool(around) and around <= with_episode
 
 
-def _is_outside_training(source: Source, spot: Spot, usual_ms: float) -> bool:
-    """Whether the file trains, but in none of the loops around the finding, which take seconds or go on until an event.
+def _is_episode(loop: Loop) -> bool:
+    """Whether it is a ``while`` loop, or a ``for`` loop that calls the ``step`` of an environment."""
+    if loop.turns is not None:
+        return False
+    calls = syntax_tree.nodes_inside(loop.node, ast.Call) if isinstance(loop.node, ast.For) else []
+    return isinstance(loop.node, ast.While) or any(
+        isinstance(call.func, ast.Attribute) and call.func.attr == "step" for call in calls
+    )
 
-    A loop over data of unknown length may take minutes, as when features of all pictures are predicted first.
-    """
+
+def _is_outside_training(source: Source, spot: Spot, usual_ms: float) -> bool:
+    """Whether the file trains, but in none of the loops around the finding, and these are not known to take long."""
     trains = [*_fits(source), *step_loops.step_events(source)]
     if not trains and source.words.isdisjoint(UNCOUNTED_TRAINING):
         return False
@@ -202,8 +212,17 @@ def _is_outside_training(source: Source, spot: Spot, usual_ms: float) -> bool:
     if all(_is_uncalled(event) for event in events) and not is_beside_training:
         return _is_in_loop_without_training(source, spot)
     calls = _known_sum([_known_product(*(loop.turns for loop in event.loops)) for event in events])
-    endless = any(isinstance(loop.node, ast.While) and loop.turns is None for e in events for loop in e.loops)
-    return endless if calls is None else calls * usual_ms < MIN_LOOP_MS
+    return calls is None or calls * usual_ms < MIN_LOOP_MS
+
+
+def _is_way_to_debug(source: Source, spot: Spot) -> bool:
+    """Whether the finding is in a branch that the script itself calls its eager or debug mode."""
+    for one in call_index.nodes_of_kind(source, ast.If):
+        inside = one.body[0].lineno <= spot.start[0] <= (one.body[-1].end_lineno or 0)
+        negated = isinstance(one.test, ast.UnaryOp) or "!=" in ast.unparse(one.test)
+        if inside and not negated and DEBUG_MODE.search(ast.unparse(one.test)):
+            return True
+    return False
 
 
 def _is_in_loop_without_training(source: Source, spot: Spot) -> bool:

@@ -102,12 +102,16 @@ class Prescription:
 
 @dataclass(frozen=True)
 class Spot:
-    """A cause as it shows in a file's text, from ``start`` to ``end`` (places as in :class:`Edit`)."""
+    """A cause as it shows in a file's text, from ``start`` to ``end`` (places as in :class:`Edit`).
+
+    ``minor``: its cure saves little of a training, whatever the file trains.
+    """
 
     start: tuple[int, int]
     end: tuple[int, int]
     says: str
     prescription: Prescription | None = None
+    minor: bool = False
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable
+from dataclasses import replace
 
 from slowtrain.model import Effect, Prescription, Spot
 from slowtrain.script.fixes.input import dataset_edits
@@ -14,7 +15,9 @@ from slowtrain.script.pipelines.interpreted_datasets import ConsumedDataset
 from slowtrain.script.text import edits
 from slowtrain.script.text.source_file import Source
 
-MAX_QUICK_BUFFER = 128  # elements: four batches of the default size, whose decoding takes some tenths of a second
+# Elements: decoding so many pictures takes about a second, which is little of an epoch through many times as many.
+MAX_QUICK_BUFFER = 1000
+MIN_QUICK_BUFFERS = 4  # of an epoch
 MIN_BUFFER_EPOCHS = 4  # elements of the buffer, in multiples of an epoch
 MIN_FILL_ELEMENTS = 10_000  # elements beyond an epoch. At 1.6 µs each, they take some ten ms.
 KEY_FILL_FACTOR = 2  # factor for plain numbers, at 0.7 µs each
@@ -47,7 +50,7 @@ def _buffer_spot(source: Source, data: ConsumedDataset, at: int, call: ast.Call)
     before, there = data.stages[:at], interpreted_datasets.row_count(data.stages[:at])
     held = data.stages[at].given.get("buffer_size", 0).known
     held = min(held, there or held) if isinstance(held, int) else there
-    if {"cache", "snapshot"} & set(data.names) or (held is not None and held <= MAX_QUICK_BUFFER):
+    if {"cache", "snapshot"} & set(data.names) or (held is not None and held <= dataset_stages.MIN_BUFFER_ELEMENTS):
         return None
     maps = dataset_stages.maps_of_rows(before)
     slow = (dataset_stages.first_long_op(one, (name,)) for name in LONG_FUNCTIONS for one in maps)
@@ -57,7 +60,8 @@ def _buffer_spot(source: Source, data: ConsumedDataset, at: int, call: ast.Call)
     if does is not None and not once and interpreted_datasets.gives_batches(before) is not True:
         made = tuple(dataset_edits.shuffle_before_map(source, edits.node_end(call.func)[0]))
         says = f"each epoch begins with {does} for every element of this buffer, before its first step"
-        return spots.operation_spot(call, says, Prescription("edit", Effect.EQUIVALENT, SHUFFLE_NAMES, edits=made))
+        spot = spots.operation_spot(call, says, Prescription("edit", Effect.EQUIVALENT, SHUFFLE_NAMES, edits=made))
+        return replace(spot, minor=held is not None and _is_quickly_filled(held, there))
     if held is None or data.begun <= 1 or interpreted_datasets.gives_batches(before):
         return None
     limited = data.most or "take" in data.names[at:]
@@ -66,6 +70,10 @@ def _buffer_spot(source: Source, data: ConsumedDataset, at: int, call: ast.Call)
         return None
     says = f"each epoch fills this buffer with {'' if there else 'up to '}{held} elements and takes {used} of them"
     return spots.operation_spot(call, says, Prescription("edit", Effect.EQUIVALENT, ONE_ITERATOR))
+
+
+def _is_quickly_filled(held: int, rows: int | None) -> bool:
+    return held <= MAX_QUICK_BUFFER and (rows is None or rows >= MIN_QUICK_BUFFERS * held)
 
 
 def _wasteful_buffer_size(stages: tuple[Stage, ...], used: int) -> int:
