@@ -114,8 +114,9 @@ def _sample_counts(source: Source) -> Iterator[int | None]:
 
 def _fits(source: Source) -> list[Event]:
     """The calls of ``fit`` of a model, by this file and those that it runs."""
-    every = interpreter.project_events(source)
-    return [e for e in every if e.name in FIT_EVENTS and e.on is not None and e.on.kind in ("keras", "object")]
+    found = (e for e in interpreter.project_events(source) if e.name in FIT_EVENTS and e.on is not None)
+    # ``fit`` of other libraries has no epochs.
+    return [e for e in found if e.on.kind in ("keras", "object") or "epochs" in e.given.keywords]
 
 
 def _epochs(event: Event) -> int | None:
@@ -151,13 +152,15 @@ def _known_sum(counts: list[int | None]) -> int | None:
     return sum(known) if known and len(known) == len(counts) else None
 
 
+def _events_at(source: Source, spot: Spot) -> list[Event]:
+    """The calls on the lines of the finding. A call that the interpreter assumes has no line."""
+    events = (e for e in interpreter.file_events(source) if hasattr(e.node, "lineno"))
+    return [e for e in events if spot.start[0] <= e.node.lineno <= spot.end[0]]
+
+
 def _makes_few_elements(source: Source, spot: Spot) -> bool:
     """Whether the finding's lines are in a generator whose loops say that it makes a handful of elements."""
-    inside = [
-        event
-        for event in interpreter.file_events(source)
-        if event.producer == "generator" and spot.start[0] <= event.node.lineno <= spot.end[0]
-    ]
+    inside = [event for event in _events_at(source, spot) if event.producer == "generator"]
     numbers = [_known_product(*(loop.turns for loop in _loops_of_generator(event))) for event in inside]
     return bool(numbers) and all(n is not None and n < MIN_ELEMENTS for n in numbers)
 
@@ -173,13 +176,11 @@ def _is_once_per_episode(source: Source, spot: Spot) -> bool:
 
     The many steps of an episode take the time, not the statement that runs once after them.
     """
-    lines = range(spot.start[0], spot.end[0] + 1)
-    events = [e for e in interpreter.file_events(source) if e.loops and e.on is not None]
-    around = {event.loops[-1].number for event in events if event.node.lineno in lines}
+    around = {event.loops[-1].number for event in _events_at(source, spot) if event.loops and event.on is not None}
     with_episode = {
         outer.number
-        for event in events
-        if event.name in MODEL_CALLS
+        for event in interpreter.file_events(source)
+        if event.name in MODEL_CALLS and event.on is not None
         for outer, inner in pairwise(event.loops)
         if _is_episode(inner)
     }
@@ -201,7 +202,7 @@ def _is_outside_training(source: Source, spot: Spot, usual_ms: float) -> bool:
     trains = [*_fits(source), *step_loops.step_events(source)]
     if not trains and source.words.isdisjoint(UNCOUNTED_TRAINING):
         return False
-    events = [e for e in interpreter.file_events(source) if spot.start[0] <= e.node.lineno <= spot.end[0]]
+    events = _events_at(source, spot)
     training_loops = {loop.number for event in trains for loop in event.loops}
     for event in events:
         numbers = {loop.number for loop in event.loops if not isinstance(loop.node, ast.Call)}
