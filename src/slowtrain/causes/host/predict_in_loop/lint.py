@@ -56,6 +56,15 @@ def small_predicts(source: Source) -> Iterator[Spot]:
 
 def small_fits(source: Source) -> Iterator[Spot]:
     """Find calls of ``fit`` in a loop for one step, or a few."""
+    for call, rows, steps in _small_fit_calls(source):
+        changed = keras_calls.use_train_on_batch(source, call.lineno) if steps == 1 else ()
+        given = f"{rows} row{'s' * (rows > 1)}" if rows else "one batch"
+        taken = f"{steps} steps" if steps > 1 else "one step"
+        yield _call_spot(call, f"fit() in a loop is given {given} at a time, {taken}", TRAIN_ON_BATCH, changed)
+
+
+def _small_fit_calls(source: Source) -> Iterator[tuple[ast.Call, int | None, int]]:
+    """Yield the calls, each with its rows, if known, and its steps."""
     for call in call_index.index_of(source).calls_of("fit"):
         data, size = node_lookup.argument_value(call, "x", 0), node_lookup.argument_value(call, "batch_size", 2)
         epochs = node_lookup.argument_value(call, "epochs", 3)
@@ -68,10 +77,7 @@ def small_fits(source: Source) -> Iterator[Spot]:
         whole = size is not None and data is not None and _is_length_of(size, data)
         steps = 1 if whole else ceil(rows / batch) if rows and batch else MAX_LITTLE_FIT_STEPS + 1
         if steps <= MAX_LITTLE_FIT_STEPS:
-            changed = keras_calls.use_train_on_batch(source, call.lineno) if steps == 1 else ()
-            given = f"{rows} row{'s' * (rows > 1)}" if rows else "one batch"
-            taken = f"{steps} steps" if steps > 1 else "one step"
-            yield _call_spot(call, f"fit() in a loop is given {given} at a time, {taken}", TRAIN_ON_BATCH, changed)
+            yield call, rows, steps
 
 
 def _is_length_of(size: ast.expr, data: ast.expr) -> bool:
@@ -108,16 +114,22 @@ def _is_model_rebound(source: Source, fit: ast.Attribute) -> bool:
 
 def reached_predicts(source: Source) -> Iterator[Spot]:
     """Find calls of ``predict`` with few rows in each of many iterations, by the interpreter's events."""
-    for event in file_events(source) if ".predict" in source.text else ():
+    if ".predict" not in source.text:
+        return
+    fits = {call for call, _, _ in _small_fit_calls(source)}
+    fitting = {one.number for event in file_events(source) if event.node in fits for one in event.loops}
+    for event in file_events(source):
         call, on = event.node, event.on
         if event.name != ".predict" or not isinstance(call, ast.Call) or on is None:
             continue
         loop = step_loops.step_loop_of(source, event)
         if on.kind not in MODEL_KINDS and not (on.kind == "unknown" and _is_beside_keras_step(source, event)):
             continue
-        times = prod(one.turns or 1 for one in event.regular_loops(graph_code.MIN_BUILDS))
-        # As many calls as steps are many.
+        regular = event.regular_loops(graph_code.MIN_BUILDS)
+        times = prod(one.turns or 1 for one in regular)
+        # As many calls as steps are many, also as calls of fit that take one step each.
         many = times >= graph_code.MIN_UNROLLED_TURNS or loop is not None
+        many |= any(one.turns is None and one.number in fitting for one in regular)
         shape = event.given.get("x", 0).shape
         if shape and shape[0] is not None:
             few = shape[0] <= MAX_PREDICT_ROWS

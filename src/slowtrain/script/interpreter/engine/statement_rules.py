@@ -27,6 +27,7 @@ from slowtrain.script.text.source_file import Source, cache_recent
 _GRAPH_PATTERN = re.compile(r"\.function\b|import function\b|\bSession\(")
 _TOP_LEVEL_BLOCK = re.compile(r"^(?:for|while|if|with)\b", re.MULTILINE)
 USUALLY_TRUE = "usual"  # the ``data`` of a condition that holds in most iterations
+RANDOM_NUMBER_FUNCTIONS = frozenset({"rand", "random", "random_sample", "uniform"})
 MAX_FREQUENT_PERIOD = 10  # iterations; more often is part of the step, less often is reporting
 
 
@@ -71,6 +72,8 @@ def constant_truth(test: Value) -> bool | None:
 
 def holds_usually(machine: RunContext, test: ast.expr, scope: Scope) -> bool:
     """Whether a condition holds in many iterations: after a warm-up, or once in a few (``step % 4 == 0``)."""
+    if chooses_at_random(test):
+        return True
     match test:
         case ast.BoolOp(op=ast.And(), values=parts):
             return all(holds_usually(machine, one, scope) for one in parts)
@@ -86,11 +89,23 @@ def holds_usually(machine: RunContext, test: ast.expr, scope: Scope) -> bool:
 
 
 def excludes_few_turns(machine: RunContext, test: ast.expr, scope: Scope) -> bool:
-    """Whether it is ``if step == 0:``, whose other branch runs in almost every iteration."""
+    """Whether it is ``if step == 0:``, whose other branch runs in almost every iteration, or a random choice."""
+    if chooses_at_random(test):
+        return True
     match test:
         case ast.Compare(left=ast.Name() as left, ops=[ast.Eq()], comparators=[ast.Constant()]):
             counted = machine.value(left, scope)
             return counted.kind == "number" and counted.name == "int" and bool(counted.varies)
+    return False
+
+
+def chooses_at_random(test: ast.expr) -> bool:
+    """Whether it is ``if random.random() < self.epsilon:``, of which both branches run in many iterations."""
+    match test:
+        case ast.Compare(left=ast.Call() as drawn, comparators=[ast.Name() | ast.Attribute()]):
+            return node_lookup.called_name(drawn) in RANDOM_NUMBER_FUNCTIONS
+        case ast.Compare(left=ast.Name() | ast.Attribute(), comparators=[ast.Call() as drawn]):
+            return node_lookup.called_name(drawn) in RANDOM_NUMBER_FUNCTIONS
     return False
 
 
