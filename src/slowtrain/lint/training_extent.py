@@ -210,7 +210,7 @@ def _is_outside_training(source: Source, spot: Spot, usual_ms: float) -> bool:
             return False
     training_functions = {node_lookup.enclosing_function(e.source, e.node) for e in trains}
     is_beside_training = all(node_lookup.enclosing_function(source, e.node) in training_functions for e in events)
-    if all(_is_uncalled(event) for event in events) and not is_beside_training:
+    if not events or (all(_is_uncalled(event) for event in events) and not is_beside_training):
         return _is_in_loop_without_training(source, spot)
     calls = _known_sum([_known_product(*(loop.turns for loop in event.loops)) for event in events])
     return calls is None or calls * usual_ms < MIN_LOOP_MS
