@@ -23,9 +23,7 @@ def _causes(folder: Folder, text: str, name: str = "train.py") -> list[str]:
     return sorted({cause for _, cause, _ in folder.found(name)})
 
 
-@pytest.mark.parametrize(
-    ("turns", "found"), [("4", []), ("40", []), ("400", ["host/eager-step"]), ("n", ["host/eager-step"])]
-)
+@pytest.mark.parametrize(("turns", "found"), [("4", []), ("40", ["host/eager-step"]), ("n", ["host/eager-step"])])
 def test_a_trial_of_a_few_steps(folder: Folder, turns: str, found: list[str]) -> None:
     assert _causes(folder, EAGER_STEPS.format(turns=turns)) == found
 
@@ -90,28 +88,6 @@ def test_data_written_in_the_script(folder: Folder, data: str, found: list[str])
         model.fit(degrees, degrees * 1.8 + 32, epochs=500)
         """
     assert _causes(folder, script) == found
-
-
-@pytest.mark.parametrize(
-    ("rows", "epochs", "found"),
-    [
-        (1, "300", []),
-        (1, "3000", ["host/eager-step"]),
-        (600, "300", ["host/eager-step"]),
-        (1, "n", ["host/eager-step"]),
-    ],
-)
-def test_few_samples_in_all_epochs(folder: Folder, rows: int, epochs: str, found: list[str]) -> None:
-    script = f"""\
-        import keras
-        import numpy as np
-
-        words = np.zeros(({rows}, 10, 1))
-        model = keras.Sequential([keras.layers.Dense(1)])
-        model.compile("adam", "mse", run_eagerly=True)
-        model.fit(words, words, epochs={epochs})
-        """
-    assert [one for one in _causes(folder, script) if one == "host/eager-step"] == found
 
 
 SHOWN = """\
@@ -350,19 +326,30 @@ TRAINED_BEFORE = "model.fit(x, y, epochs=100)"
     [
         (TRAINED_BEFORE, "print(forecast(x[-1], 30))", False),
         (TRAINED_BEFORE, "print(forecast(x[-1], 3000))", True),
-        (TRAINED_BEFORE, "print(forecast(x[-1], days))", False),
+        (TRAINED_BEFORE, "print(forecast(x[-1], days))", True),
+        (TRAINED_BEFORE, "while True:\n    print(forecast(record(), days))", False),
+        (TRAINED_BEFORE, "print(list(map(forecast, rows, lengths)))", True),
         (TRAINED_BEFORE, "", False),
         ("", "print(forecast(x[-1], days))", True),
         ("", "for _ in range(100):\n    model.fit(x, y, epochs=9)\n    forecast(x[-1], 30)", True),
     ],
-    ids=["30 days", "3,000 days", "some days", "nobody calls it", "no training", "in each round"],
+    ids=[
+        "30 days",
+        "3,000 days",
+        "some days",
+        "until the end",
+        "passed on",
+        "nobody calls it",
+        "no training",
+        "in each round",
+    ],
 )
 def test_predictions_after_training(folder: Folder, training: str, use: str, found: bool) -> None:
     causes = _causes(folder, FORECAST.format(training=training, use=use))
     assert ("host/predict-in-loop" in causes) is found
 
 
-@pytest.mark.parametrize(("days", "found"), [("30", False), ("3000", True), ("days", False)])
+@pytest.mark.parametrize(("days", "found"), [("30", False), ("3000", True), ("days", True)])
 def test_predictions_after_training_in_a_function_that_nobody_calls(folder: Folder, days: str, found: bool) -> None:
     function = FORECAST.partition("def")[0] + dedent("""\
         def train_and_forecast(x, y, days):
@@ -429,17 +416,17 @@ model.fit(ds, epochs=10)
 
 
 @pytest.mark.parametrize(
-    ("size", "found"), [("100", []), ("1000", []), ("10000", ["input/shuffle-fill"]), ("n", ["input/shuffle-fill"])]
+    ("size", "found"), [("100", []), ("1000", ["input/shuffle-fill"]), ("n", ["input/shuffle-fill"])]
 )
 def test_a_shuffle_of_a_few_pictures(folder: Folder, size: str, found: list[str]) -> None:
     assert _causes(folder, DECODED.format(size=size)) == found
 
 
 def test_a_shuffle_of_most_of_few_pictures(folder: Folder) -> None:
-    few = DECODED.replace("(files)", "(np.arange(1200))").replace(
+    few = DECODED.replace("(files)", "(np.arange(400))").replace(
         "import tensorflow", "import numpy as np\nimport tensorflow"
     )
-    assert _causes(folder, few.format(size="1000")) == ["input/shuffle-fill"]
+    assert _causes(folder, few.format(size="120")) == ["input/shuffle-fill"]
 
 
 MODES = """\
@@ -471,15 +458,3 @@ else:
 )
 def test_a_loop_for_debugging(folder: Folder, test: str, found: list[str]) -> None:
     assert _causes(folder, MODES.format(test=test)) == found
-
-
-@pytest.mark.parametrize(("option", "found"), [("histogram_freq=1, write_images=True", False), ("update_freq=1", True)])
-def test_what_tensorboard_writes_after_each_epoch(folder: Folder, option: str, found: bool) -> None:
-    script = f"""\
-        import keras
-
-        model = keras.Sequential([keras.layers.Dense(1)])
-        model.compile("adam", "mse")
-        model.fit(x, y, epochs=100, callbacks=[keras.callbacks.TensorBoard("logs", {option})])
-        """
-    assert ("host/heavy-callback" in _causes(folder, script)) is found

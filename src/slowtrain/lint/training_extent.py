@@ -21,9 +21,8 @@ from slowtrain.script.text.source_file import FUNCTION_NODES, Source
 if TYPE_CHECKING:
     from slowtrain.causes import Cause  # imports NumPy, which a missing path does not need
 
+Definition = ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 MIN_ELEMENTS = 10  # of an input that nothing here trains on: fewer are shown or predicted once
-MIN_RUN_STEPS = 50  # fewer steps of all calls together take less time than TensorFlow's start
-MIN_RUN_SAMPLES = 1000  # the same, of the samples of all epochs
 MAX_WRITTEN_ROWS = 100  # samples that are written in the script itself: an example, trained in a few seconds
 # What they say matters whatever the length of the run: a loss that is no number, the start, a setup that does not work.
 FAMILIES_AT_ANY_EXTENT = frozenset({"numerics", "startup", "machine"})
@@ -67,15 +66,11 @@ def is_minor(source: Source, cause: Cause[Any], spot: Spot) -> bool:
         return True
     if cause.family == "host" and _is_way_to_debug(source, spot):
         return True
-    steps = list(_step_counts(source))
-    if not steps and _makes_few_elements(source, spot):
+    counts = list(_step_counts(source))
+    if not counts and _makes_few_elements(source, spot):
         return True
-    return _is_less(steps, MIN_RUN_STEPS) or _is_less(list(_sample_counts(source)), MIN_RUN_SAMPLES)
-
-
-def _is_less(counts: list[int | None], least: int) -> bool:
-    total = _known_sum(counts)
-    return total is not None and total < least
+    steps = _known_sum(counts)
+    return steps is not None and steps < step_loops.MIN_LOOP_TURNS
 
 
 def _least_step_ms(source: Source) -> float:
@@ -102,14 +97,6 @@ def _step_counts(source: Source) -> Iterator[int | None]:
         yield _known_product(_repetitions(event), _epochs(event), sample_counts.fit_epoch_steps(event))
     for event in step_loops.step_events(source):
         yield _repetitions(event)
-
-
-def _sample_counts(source: Source) -> Iterator[int | None]:
-    """The same for samples, of which one may count in several epochs."""
-    if step_loops.step_events(source) or not source.words.isdisjoint(UNCOUNTED_TRAINING):
-        yield None
-    for event in _fits(source):
-        yield _known_product(_repetitions(event), _epochs(event), sample_counts.sample_count(event.given.get("x", 0)))
 
 
 def _fits(source: Source) -> list[Event]:
@@ -198,7 +185,10 @@ def _is_episode(loop: Loop) -> bool:
 
 
 def _is_outside_training(source: Source, spot: Spot, usual_ms: float) -> bool:
-    """Whether the file trains, but in none of the loops around the finding, and these are not known to take long."""
+    """Whether the file trains, but in none of the loops around the finding, which take seconds or go on until an event.
+
+    A loop over data of unknown length may take minutes, as when all pictures are predicted one by one.
+    """
     trains = [*_fits(source), *step_loops.step_events(source)]
     if not trains and source.words.isdisjoint(UNCOUNTED_TRAINING):
         return False
@@ -213,7 +203,8 @@ def _is_outside_training(source: Source, spot: Spot, usual_ms: float) -> bool:
     if not events or (all(_is_uncalled(event) for event in events) and not is_beside_training):
         return _is_in_loop_without_training(source, spot)
     calls = _known_sum([_known_product(*(loop.turns for loop in event.loops)) for event in events])
-    return calls is None or calls * usual_ms < MIN_LOOP_MS
+    endless = any(isinstance(loop.node, ast.While) and loop.turns is None for e in events for loop in e.loops)
+    return endless if calls is None else calls * usual_ms < MIN_LOOP_MS
 
 
 def _is_way_to_debug(source: Source, spot: Spot) -> bool:
@@ -227,17 +218,29 @@ def _is_way_to_debug(source: Source, spot: Spot) -> bool:
 
 
 def _is_in_loop_without_training(source: Source, spot: Spot) -> bool:
-    """Whether the finding's loop is in a class or function that does not train."""
+    """Whether the finding's loop is in a class or function that neither trains nor is passed on, as a callback is."""
     loops = (n for kind in (ast.For, ast.While) for n in call_index.nodes_of_kind(source, kind))
     around = [n for n in loops if n.lineno <= spot.start[0] <= (n.end_lineno or n.lineno)]
     holder = _outermost_definition(source, around[0]) if around else None
+    if holder is None or _is_passed_on(source, holder):
+        return False
     calls = call_index.index_of(source).calls_of(*TRAINING_METHODS)
-    return holder is not None and not any(_outermost_definition(source, call) is holder for call in calls)
+    return not any(_outermost_definition(source, call) is holder for call in calls)
 
 
-def _outermost_definition(source: Source, node: ast.AST) -> ast.AST | None:
+def _is_passed_on(source: Source, holder: Definition) -> bool:
+    """Whether it is a Keras callback, or its name is used in another way than to call it."""
+    if isinstance(holder, ast.ClassDef) and any("Callback" in ast.unparse(base) for base in holder.bases):
+        return True
+    uses = (n for n in call_index.nodes_of_class(source, ast.Name) if n.id == holder.name)
+    above = node_lookup.parents_of(source)
+    return any(not isinstance(call := above.get(n), ast.Call) or call.func is not n for n in uses)
+
+
+def _outermost_definition(source: Source, node: ast.AST) -> Definition | None:
     """The class or function around a node that no other one contains."""
-    above, found = node_lookup.parents_of(source), None
+    above = node_lookup.parents_of(source)
+    found: Definition | None = None
     at = above.get(node)
     while at is not None:
         found = at if isinstance(at, (ast.ClassDef, *FUNCTION_NODES)) else found

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 from math import prod
 
 from slowtrain.model import Edit, Effect, Prescription, Spot
@@ -140,9 +139,7 @@ def _tensorboard_work(source: Source) -> Iterator[Spot]:
         if queries.constant_at(source, images) is True and queries.int_at(source, histograms) == 1:
             says = "TensorBoard writes every weight as a histogram and as a picture after each epoch"
             lighter = periodic_work.make_callbacks_lighter(source, "TensorBoard")
-            yield replace(
-                _work_spot(call, says, "TensorBoard(histogram_freq=0, write_images=False)", lighter), minor=True
-            )
+            yield _work_spot(call, says, "TensorBoard(histogram_freq=0, write_images=False)", lighter)
 
 
 def _step_work(source: Source) -> Iterator[Spot]:

@@ -15,8 +15,7 @@ from slowtrain.script.pipelines.interpreted_datasets import ConsumedDataset
 from slowtrain.script.text import edits
 from slowtrain.script.text.source_file import Source
 
-# Elements: decoding so many pictures takes about a second, which is little of an epoch through many times as many.
-MAX_QUICK_BUFFER = 1000
+MAX_QUICK_BUFFER = 128  # elements: four batches of the default size, whose decoding takes some tenths of a second
 MIN_QUICK_BUFFERS = 4  # of an epoch
 MIN_BUFFER_EPOCHS = 4  # elements of the buffer, in multiples of an epoch
 MIN_FILL_ELEMENTS = 10_000  # elements beyond an epoch. At 1.6 µs each, they take some ten ms.
