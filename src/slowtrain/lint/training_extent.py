@@ -101,9 +101,13 @@ def _step_counts(source: Source) -> Iterator[int | None]:
 
 def _fits(source: Source) -> list[Event]:
     """The calls of ``fit`` of a model, by this file and those that it runs."""
-    found = (e for e in interpreter.project_events(source) if e.name in FIT_EVENTS and e.on is not None)
-    # ``fit`` of other libraries has no epochs.
-    return [e for e in found if e.on.kind in ("keras", "object") or "epochs" in e.given.keywords]
+    return [
+        event
+        for event in interpreter.project_events(source)
+        if event.name in FIT_EVENTS and event.on is not None
+        # ``fit`` of other libraries has no epochs.
+        if event.on.kind in ("keras", "object") or "epochs" in event.given.keywords
+    ]
 
 
 def _epochs(event: Event) -> int | None:
@@ -209,7 +213,7 @@ def _is_outside_training(source: Source, spot: Spot, usual_ms: float) -> bool:
 
 def _is_way_to_debug(source: Source, spot: Spot) -> bool:
     """Whether the finding is in a branch that the script itself calls its eager or debug mode."""
-    for one in call_index.nodes_of_kind(source, ast.If):
+    for one in call_index.nodes_of_class(source, ast.If):
         inside = one.body[0].lineno <= spot.start[0] <= (one.body[-1].end_lineno or 0)
         negated = isinstance(one.test, ast.UnaryOp) or "!=" in ast.unparse(one.test)
         if inside and not negated and DEBUG_MODE.search(ast.unparse(one.test)):
@@ -219,7 +223,7 @@ def _is_way_to_debug(source: Source, spot: Spot) -> bool:
 
 def _is_in_loop_without_training(source: Source, spot: Spot) -> bool:
     """Whether the finding's loop is in a class or function that neither trains nor is passed on, as a callback is."""
-    loops = (n for kind in (ast.For, ast.While) for n in call_index.nodes_of_kind(source, kind))
+    loops = [*call_index.nodes_of_class(source, ast.For), *call_index.nodes_of_class(source, ast.While)]
     around = [n for n in loops if n.lineno <= spot.start[0] <= (n.end_lineno or n.lineno)]
     holder = _outermost_definition(source, around[0]) if around else None
     if holder is None or _is_passed_on(source, holder):
