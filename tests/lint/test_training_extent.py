@@ -277,6 +277,35 @@ def test_wide_arrays_in_small_batches(folder: Folder, numbers: int, size: str, f
     assert ("transfer/wide-input" in causes) is found
 
 
+UPLOADS = """\
+import keras
+import matplotlib.pyplot as plt
+import numpy as np
+
+model = keras.Sequential([keras.layers.Dense(1)])
+model.compile("adam", "mse")
+model.fit(x, y, epochs=10)
+for name in names:
+    image = np.expand_dims(np.array(load(name)) / 255.0, axis=0)
+    kinds.append(model.predict(image)[0])
+    {show}
+"""
+
+
+@pytest.mark.parametrize(
+    ("show", "found"),
+    [("plt.show()", []), ("pass", ["host/predict-in-loop"]), ("if wrong: plt.show()", ["host/predict-in-loop"])],
+    ids=["each is shown", "none is shown", "some are shown"],
+)
+def test_pictures_that_a_person_looks_at(folder: Folder, show: str, found: list[str]) -> None:
+    assert _causes(folder, UPLOADS.format(show=show)) == found
+
+
+def test_a_picture_that_is_shown_after_an_epoch(folder: Folder) -> None:
+    inner = "for other in names:\n        model.predict(image)\n    plt.show()"
+    assert _causes(folder, UPLOADS.format(show=inner)) == ["host/predict-in-loop"]
+
+
 ROWS = """\
 import keras
 import numpy as np

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from math import ceil, prod
 
 from slowtrain.causes.host.predict_in_loop.fix import CALL_MODEL, PREDICT_ON_BATCH, TRAIN_ON_BATCH
@@ -14,6 +15,7 @@ from slowtrain.script.interpreter.engine import queries, step_loops
 from slowtrain.script.interpreter.engine.interpreter import file_events
 from slowtrain.script.lint_rules import graph_code, sample_counts, spots
 from slowtrain.script.navigation import call_index, name_bindings, node_lookup, scope_names, single_rows
+from slowtrain.script.text import syntax_tree
 from slowtrain.script.text.source_file import Source
 
 MIN_LOOP_CALLS = 8  # of one line. A script may evaluate after each of a few stages.
@@ -34,7 +36,28 @@ MAX_PREDICT_ROWS = 256
 
 def find_spots(source: Source) -> Iterable[Spot]:
     """Calls of ``predict`` for a few rows, or of ``fit`` for one step, in a loop."""
-    yield from spots.distinct_spots((*small_predicts(source), *small_fits(source), *reached_predicts(source)))
+    found = spots.distinct_spots((*small_predicts(source), *small_fits(source), *reached_predicts(source)))
+    shown = _lines_that_show(source)
+    yield from (replace(one, minor=one.start[0] in shown) for one in found)
+
+
+def _lines_that_show(source: Source) -> set[int]:
+    """The lines of loops that show a picture in each turn: a person looks at it for longer than ``predict`` takes.
+
+    Lines of loops inside do not count.
+    """
+    found: set[int] = set()
+    for call in call_index.index_of(source).calls_of("show"):
+        loop = next(iter(scope_names.enclosing_loops(source, call)), None)
+        if isinstance(loop, ast.For) and any(isinstance(one, ast.Expr) and one.value is call for one in loop.body):
+            found |= _lines_of(loop).difference(
+                *map(_lines_of, syntax_tree.nodes_inside(loop.body, ast.For, ast.While))
+            )
+    return found
+
+
+def _lines_of(node: ast.stmt) -> set[int]:
+    return set(range(node.lineno, (node.end_lineno or node.lineno) + 1))
 
 
 def _call_spot(call: ast.Call, says: str, cure: str, changed: Iterable[Edit] = ()) -> Spot:
