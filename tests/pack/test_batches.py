@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 import textwrap
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -107,7 +108,7 @@ def data(name: str) -> Any:
         def num_batches(self) -> None:
             return None
 
-    made = {
+    made: dict[str, Callable[[], Any]] = {
         "plain": Rows,
         "reordered": Reordered,
         "uneven": Uneven,

@@ -19,9 +19,9 @@ ARRAY_RECORD_OPTIONS = "group_size:1,uncompressed"
 
 
 class RecordFile(Protocol):
-    """A file that is being written. ``bytes``: so far, about. All methods raise ``OSError`` if the disk refuses it."""
+    """A file that is being written. Its methods raise ``OSError`` if the disk refuses it. ``written_bytes``: about."""
 
-    bytes: int
+    written_bytes: int
 
     def write(self, record: bytes) -> None: ...
 
@@ -33,7 +33,7 @@ class TfrecordFile:
     def __init__(self, path: Path) -> None:
         import tensorflow as tf
 
-        self.path, self.bytes = path, 0
+        self.path, self.written_bytes = path, 0
         with _as_os_errors(tf.errors.OpError):
             self._file = tf.io.TFRecordWriter(str(path))
         self._failure: type[Exception] = tf.errors.OpError
@@ -41,21 +41,21 @@ class TfrecordFile:
     def write(self, record: bytes) -> None:
         with _as_os_errors(self._failure):
             self._file.write(record)
-        self.bytes += len(record) + TFRECORD_FRAME_BYTES
+        self.written_bytes += len(record) + TFRECORD_FRAME_BYTES
 
     def close(self) -> None:
         with _as_os_errors(self._failure):
             self._file.close()
         size = self.path.stat().st_size
-        if size != self.bytes:
-            raise OSError(errno.EIO, f"{size} bytes are on the disk instead of {self.bytes}")
+        if size != self.written_bytes:
+            raise OSError(errno.EIO, f"{size} bytes are on the disk instead of {self.written_bytes}")
 
 
 class ArrayRecordFile:
     def __init__(self, path: Path) -> None:
         from array_record.python.array_record_module import ArrayRecordWriter
 
-        self.path, self.bytes, self._records = path, 0, 0
+        self.path, self.written_bytes, self._records = path, 0, 0
         with _as_os_errors(RuntimeError):
             self._file = ArrayRecordWriter(str(path), ARRAY_RECORD_OPTIONS)
 
@@ -63,7 +63,7 @@ class ArrayRecordFile:
         with _as_os_errors(RuntimeError):
             self._file.write(record)
         self._records += 1
-        self.bytes += len(record) + ARRAY_RECORD_FRAME_BYTES
+        self.written_bytes += len(record) + ARRAY_RECORD_FRAME_BYTES
 
     def close(self) -> None:
         from array_record.python.array_record_module import ArrayRecordReader

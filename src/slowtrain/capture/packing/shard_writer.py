@@ -83,7 +83,9 @@ class ShardWriter:
 
     @property
     def written_bytes(self) -> int:
-        return sum(shard.bytes for shard in self.shards) + (self._writer.bytes if self._writer is not None else 0)
+        return sum(shard.bytes for shard in self.shards) + (
+            self._writer.written_bytes if self._writer is not None else 0
+        )
 
     def __enter__(self) -> ShardWriter:
         require_free_name(self.folder, self.plan_id)
@@ -113,7 +115,7 @@ class ShardWriter:
         except OSError as error:
             raise write_failure(self._temporary_path(), error) from None
         self._elements += elements
-        if self._writer.bytes >= self.shard_bytes:
+        if self._writer.written_bytes >= self.shard_bytes:
             self._end_shard()
         if time.monotonic() - self._said_s >= PROGRESS_S:
             self._said_s = time.monotonic()
