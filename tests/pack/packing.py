@@ -25,7 +25,7 @@ def contents(folder: Path) -> dict[str, str]:
 def packed(dataset: Any, folder: Path, *, shard_bytes: int = 1 << 20, block: int | None = None) -> PackedFolder:
     from slowtrain.capture.packing import packing_job
 
-    return packing_job.pack_dataset(dataset, job_for(dataset, folder, shard_bytes=shard_bytes, block=block))
+    return packing_job.pack_datasets([dataset], job_for(dataset, folder, shard_bytes=shard_bytes, block=block))
 
 
 def job_for(dataset: Any, folder: Path, *, shard_bytes: int = 1 << 20, block: int | None = None) -> Any:

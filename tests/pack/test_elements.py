@@ -197,7 +197,7 @@ def test_a_difference_is_found(tmp_path: Path) -> None:
     from slowtrain.capture.packing import packing_job
 
     source, job = dataset("large"), packing.job_for(dataset("large"), tmp_path / "packed")
-    folder = packing_job.pack_dataset(source, job)
+    folder = packing_job.pack_datasets([source], job)
     rows = list(packing_job.made_rows(source, job.form))
 
     def read() -> Any:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import io
 import os
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from slowtrain.capture.packing import folder_files
 from slowtrain.errors import InputError
 from slowtrain.model.packing import PackedFolder, PackingPlan
 from slowtrain.pack import folder_plan, packing_run
@@ -213,3 +215,38 @@ def test_a_complete_folder_is_checked_and_kept(tmp_path: Path) -> None:
     assert again.already_complete
     assert again.shards == folder.shards
     assert packing.contents(tmp_path / "packed") == before
+
+
+@pytest.mark.parametrize("rows", [True, False])
+def test_stopped_between_groups_the_bytes_are_the_same(
+    rows: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from slowtrain.capture.packing import folder_elements, shard_writer
+
+    monkeypatch.setattr(folder_elements, "GROUP_SHARDS", 2)
+    if rows:
+        (tmp_path / "data").mkdir()
+        for n in range(6):
+            lines = ["id,name", *(f"{k},{'x' * (k % 9)}" for k in range(40 + n))]
+            (tmp_path / "data" / f"{n}.csv").write_text("\n".join(lines) + "\n")
+    else:
+        images(tmp_path / "data", count=20)
+    plan = folder_plan.plan_folder(tmp_path / "data", tmp_path / "whole", tmp_path / "work")
+    plan = replace(plan, shard_bytes=400)
+    shards = len(packing_run.run_plan(plan, quiet)[0].shards)
+    assert len(folder_elements.file_groups(folder_files.find_files(tmp_path / "data"), plan)) > 2
+    end_shard = shard_writer.ShardWriter._end_shard
+    for stop in (1, 4, shards - 1):
+        other = replace(plan, output=str(tmp_path / f"stopped-{stop}"))
+
+        def ended(self: Any, stop: int = stop) -> None:
+            if len(self.shards) == stop:
+                raise KeyboardInterrupt
+            end_shard(self)
+
+        monkeypatch.setattr(shard_writer.ShardWriter, "_end_shard", ended)
+        with pytest.raises(KeyboardInterrupt):
+            packing_run.run_plan(other, quiet)
+        monkeypatch.setattr(shard_writer.ShardWriter, "_end_shard", end_shard)
+        assert packing_run.run_plan(other, quiet)[0].resumed > 0
+        assert packing.contents(tmp_path / f"stopped-{stop}") == packing.contents(tmp_path / "whole")

@@ -10,7 +10,7 @@ import pytest
 
 from slowtrain.model import Place
 from slowtrain.model.packing import ElementForm, PackedPart
-from slowtrain.script.fixes.input import packed_reading
+from slowtrain.script.fixes.input import grain_reading, packed_reading
 from slowtrain.script.locations.edits import packing_edits
 from slowtrain.script.text import edits
 from slowtrain.script.text.source_file import Source, parse_source
@@ -193,3 +193,37 @@ def test_the_edit_hands_contents_to_the_function(text: str, wanted: tuple[Any, .
         assert place.content_of == wanted[0]
         assert [words for words in wanted[1:] if words not in found] == []
         ast.parse(found)
+
+
+FIT = "class Rows(keras.utils.PyDataset):\n    pass\n"
+FITS = [
+    (f"{FIT}model.fit(Rows(), epochs=3)  #@\n", "model.fit(read_packed(), epochs=3)  #@"),
+    (f"{FIT}data = Rows()\nmodel.fit(x=data)  #@\n", "model.fit(x=read_packed())  #@"),
+    (f"{FIT}def main(data):\n    model.fit(data)  #@\nmain(Rows())\n", "    model.fit(read_packed())  #@"),
+    (f"{FIT}model.fit(Rows())  #@\nmodel.fit(Rows())\n", "model.fit(read_packed())  #@\nmodel.fit(Rows())"),
+    (f"{FIT}for fold in range(3):\n    model.fit(Rows(fold))  #@\n", None),
+    (f"{FIT}def main(data):\n    model.fit(data)  #@\nmain(Rows(1))\nmain(Rows(2))\n", None),
+    (f"{FIT}model.fit(*parts)  #@\n", None),
+    ("model.summary()  #@\n", None),
+]
+
+
+@pytest.mark.parametrize(("text", "wanted"), FITS)
+def test_the_edit_reads_packed_batches(text: str, wanted: str | None) -> None:
+    source = parse_source("train.py", f"import keras\n{text}")
+    assert source is not None
+    line = next(n for n, row in enumerate(source.text.split("\n"), 1) if "#@" in row)
+    place = packing_edits.find_packed_batches(source, line)
+    assert (place is None) == (wanted is None)
+    assert (packing_edits.find_packed_batches(source, None) is None) == (wanted is None or text.count(".fit(") > 1)
+    if place is None or wanted is None:
+        return
+    form = ElementForm(
+        (PackedPart("0", "float32", (2, 3), "raw"), PackedPart("y", "int64", (), "raw")), "({0}, {1})", 8
+    )
+    names, imports = packing_edits.reader_names(source)
+    function = grain_reading.batches_function(form, packed_reading.PackedElements("/data/packed", 3, 10), names)
+    found = edits.edited_text(source, [*imports, *packing_edits.reading_edits(source, place, function)])
+    assert wanted in found
+    assert all(found.count(one) == 1 for one in ("import keras\n", "import grain\n", "import numpy as np\n"))
+    ast.parse(found)

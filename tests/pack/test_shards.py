@@ -153,7 +153,7 @@ PACK = """
     form = element_records.describe_elements(data.element_spec)
     print("ready", flush=True)
     try:
-        found = packing_job.pack_dataset(data, packing_job.PackingJob(sys.argv[1], "plan", form, 6000, 1 << 20))
+        found = packing_job.pack_datasets([data], packing_job.PackingJob(sys.argv[1], "plan", form, 6000, 1 << 20))
         print(found.resumed)
     except InputError as error:
         print(error)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from slowtrain.causes.input.uncached_input.caches import (
     JOINING_FAMILIES,
@@ -124,6 +125,44 @@ OUTSIDE = """
     detail={{"cardinality":{elements},"ops":{{"Mul":1}},"function":{{"user":true}},"element":[{{"shape":[64,64,3],"bytes":4}}]}}
     > Batch ms=0.1
 """
+
+SLOW_READS = """
+    step    1111111111
+    input   iiiiiiii..
+    device  ........kk
+    @fact cpu_ms_per_step=3
+    & machine={{"memory":{{"available_bytes":8e9}},"working_folder":{{"filesystem":"{filesystem}","free_bytes":2e12}}}}
+    @sample iowait_share=0.4
+    @pipeline epochs=3 > Slices ms=0.1 > Map ms=9 elements=2 line=3
+    detail={{"cardinality":{elements},"ops":{{"ReadFile":1}},"element":[{{"shape":[64,64,3],"bytes":4}}]}}
+    > Batch ms=0.1 line=3 > Prefetch line=3
+"""
+READS_FILES = """import tensorflow as tf
+names = [str(n) for n in range(9)]
+ds = tf.data.Dataset.from_tensor_slices(names).map(tf.io.read_file).batch(2).prefetch(2)
+"""
+
+
+@pytest.mark.parametrize(
+    ("elements", "filesystem", "words"),
+    [
+        pytest.param(160, "ext4", "keep what was read with .cache(): it fits in memory", id="memory"),
+        pytest.param(160_000, "ext4", "keep what was read with .cache(path): it fits on the disk", id="disk"),
+        pytest.param(160_000, "nfs", None, id="a network is no faster"),
+        pytest.param(160_000_000, "ext4", None, id="too large for both"),
+    ],
+)
+def test_what_slow_storage_gives_is_kept_where_it_fits(elements: int, filesystem: str, words: str | None) -> None:
+    trace = parse_drawing(SLOW_READS.format(elements=elements, filesystem=filesystem))
+    trace = replace(trace, facts={**trace.facts, "sources": {"train.py": READS_FILES}})
+    (found,) = [d for d in diagnose_trace(trace).diagnoses if d.cause == "input/slow-storage"]
+    kept = [one for one in found.prescriptions if "cache(" in one.says]
+    assert [one.says for one in kept if words is None or words not in one.says] == []
+    assert [any("mkdtemp" in edit.text for edit in one.edits) for one in kept] == (
+        [words and "path" in words] if words else []
+    )
+    assert all(one.edits and one.later for one in kept)
+
 
 FIRST_PASS = """
     step    1111111111

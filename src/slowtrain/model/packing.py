@@ -8,6 +8,8 @@ from typing import Any
 
 from slowtrain.model import Edit, Saving, Verdict
 
+TFRECORD, ARRAY_RECORD = "tfrecord", "array-record"
+
 
 @dataclass(frozen=True)
 class PackedPart:
@@ -28,12 +30,13 @@ class ElementForm:
     """How elements are stored in records.
 
     ``structure`` is Python code with ``{0}``, ``{1}``, … in place of the parts: ``({0}, {1})``. ``block``: elements in
-    one record; more than one only if all parts are ``raw``.
+    one record; more than one only if all parts are ``raw``. ``file_format``: of the files that hold the records.
     """
 
     parts: tuple[PackedPart, ...]
     structure: str
     block: int = 1
+    file_format: str = TFRECORD
 
     @classmethod
     def from_values(cls, values: Mapping[str, Any]) -> ElementForm:
@@ -42,7 +45,7 @@ class ElementForm:
             PackedPart(one["key"], one["dtype"], None if one["shape"] is None else tuple(one["shape"]), one["storage"])
             for one in values["parts"]
         )
-        return cls(parts, values["structure"], int(values["block"]))
+        return cls(parts, values["structure"], int(values["block"]), values["file_format"])
 
 
 @dataclass(frozen=True)

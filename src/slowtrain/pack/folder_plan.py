@@ -6,18 +6,22 @@ import os
 from dataclasses import replace
 from pathlib import Path
 
-from slowtrain.capture.packing import folder_files, shard_writer
+from slowtrain.capture.packing import folder_files, record_files, shard_writer
 from slowtrain.capture.packing.folder_files import FolderFiles
 from slowtrain.errors import InputError
-from slowtrain.model.packing import PackingPlan, PackingSource
+from slowtrain.model.packing import TFRECORD, PackingPlan, PackingSource
 from slowtrain.number_text import format_number
 from slowtrain.pack import packing_run
 
 SAMPLE_PLAN = "sample"  # in place of a plan's id
 
 
-def plan_folder(folder: Path, output: Path, work: Path) -> PackingPlan:
-    """The plan for ``folder``; samples are packed in ``work``. Raises ``InputError`` if it cannot be packed."""
+def plan_folder(folder: Path, output: Path, work: Path, file_format: str = TFRECORD) -> PackingPlan:
+    """The plan for ``folder``; samples are packed in ``work``. Raises ``InputError`` if it cannot be packed.
+
+    ``file_format``: of the files that are written; raises ``EnvironmentMissing`` if this Python lacks its packages.
+    """
+    record_files.require_packages(file_format)
     files = folder_files.find_files(folder)
     digest = folder_files.folder_digest(folder)
     source = PackingSource(files.kind, str(folder.absolute()), digest, os.getcwd(), class_names=files.class_names)
@@ -26,16 +30,21 @@ def plan_folder(folder: Path, output: Path, work: Path) -> PackingPlan:
         source = replace(source, columns=folder_files.csv_columns(first))
     elif files.kind == "npz":
         source = replace(source, rows=folder_files.has_rows(first))
-    plan = _sampled_plan(files, source, output, work / "encoded")
+    plan = _sampled_plan(files, source, output, work / "encoded", file_format)
     return _faster_image_plan(files, plan, output, work / "decoded") if files.are_images else plan
 
 
 def _sampled_plan(
-    files: FolderFiles, source: PackingSource, output: Path, work: Path, image_shape: tuple[int, ...] | None = None
+    files: FolderFiles,
+    source: PackingSource,
+    output: Path,
+    work: Path,
+    file_format: str,
+    image_shape: tuple[int, ...] | None = None,
 ) -> PackingPlan:
     from slowtrain.capture.packing import folder_elements, packing_job  # import TensorFlow
 
-    job = packing_job.PackingJob(str(work.absolute()), SAMPLE_PLAN)
+    job = packing_job.PackingJob(str(work.absolute()), SAMPLE_PLAN, file_format=file_format)
     found = folder_elements.sample_folder(files, source, image_shape, job)
     elements, sample, target = found.elements, found.sample, output.absolute()
     return PackingPlan(
@@ -62,7 +71,7 @@ def _faster_image_plan(files: FolderFiles, encoded: PackingPlan, output: Path, w
     figures = f"encoded images are ready in {format_number(ready_us)} µs each"
     try:
         source = replace(encoded.source, decoded=True)
-        decoded = _sampled_plan(files, source, output, work, shape)
+        decoded = _sampled_plan(files, source, output, work, encoded.form.file_format, shape)
     except InputError as error:
         return replace(encoded, rejected=(f"decoded: {error}",))
     pixels = f"{format_number(decoded.sample.read_us)} µs each, {format_number(decoded.sample.element_bytes)} bytes"

@@ -12,13 +12,21 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from slowtrain.capture.packing import TAKE_CONTENTS, TAKE_RESULTS, folder_files, shard_writer
+from slowtrain.capture.packing import (
+    TAKE_BATCHES,
+    TAKE_CONTENTS,
+    TAKE_RESULTS,
+    folder_files,
+    record_files,
+    shard_writer,
+)
 from slowtrain.errors import InputError
 from slowtrain.model import Place
-from slowtrain.model.packing import ElementForm, PackedFolder, PackedShard, PackingPlan
+from slowtrain.model.packing import ARRAY_RECORD, ElementForm, PackedFolder, PackedShard, PackingPlan
 from slowtrain.number_text import format_count
+from slowtrain.pack import beam_packing
 from slowtrain.pack.plan_file import plan_id
-from slowtrain.script.fixes.input import packed_reading
+from slowtrain.script.fixes.input import grain_reading, packed_reading
 from slowtrain.script.locations.edits import packing_edits
 from slowtrain.script.locations.edits.packing_edits import PackingPlace
 from slowtrain.script.text.source_file import parse_source
@@ -33,12 +41,19 @@ RESULT_FILE = "result.json"
 SayProgress = Callable[[int, int], None]  # elements and bytes
 
 
-def run_plan(plan: PackingPlan, say: SayProgress) -> tuple[PackedFolder, ...]:
+def run_plan(
+    plan: PackingPlan, say: SayProgress, beam_options: Sequence[str] | None = None
+) -> tuple[PackedFolder, ...]:
     """Writes the folders of a plan, one for each data set, or checks them if they are complete.
 
+    ``beam_options``: of the Apache Beam pipeline that writes them; without, this process does.
+
     Raises ``InputError`` before it writes anything if the plan no longer holds, the disk has too little room, or a
-    folder holds something else.
+    folder holds something else; ``EnvironmentMissing`` if a package is missing.
     """
+    record_files.require_packages(plan.form.file_format)
+    if beam_options is not None:
+        beam_packing.require_beam(plan)
     folders = [Path(output) for output in plan.outputs]
     packed = [shard_writer.is_packed_by(folder, part_id(plan, n)) for n, folder in enumerate(folders)]
     if all(packed):
@@ -51,6 +66,8 @@ def run_plan(plan: PackingPlan, say: SayProgress) -> tuple[PackedFolder, ...]:
     folders[0].parent.mkdir(parents=True, exist_ok=True)
     if plan.source.kind == "script":
         return _pack_script(plan, say)
+    if beam_options is not None:
+        return (beam_packing.pack_folder(plan, part_id(plan, 0), beam_options),)
     from slowtrain.capture.packing import folder_elements  # imports TensorFlow
 
     return (folder_elements.pack_folder(plan, part_id(plan, 0), say),)
@@ -66,7 +83,8 @@ def require_room(plan: PackingPlan) -> None:
     if plan.bytes is None:
         return
     folders = [Path(name) for output in plan.outputs for name in (output, output + ".part")]
-    written = sum(one.stat().st_size for folder in folders if folder.is_dir() for one in folder.iterdir())
+    files = (one for folder in folders for one in folder.rglob("*") if one.is_file())
+    written = sum(one.stat().st_size for one in files)
     needed, free = plan.bytes - written + MIN_FREE_BYTES, free_bytes(Path(plan.output))
     if needed > free:
         raise InputError(
@@ -114,7 +132,10 @@ def script_of(plan: PackingPlan) -> Script:
 
 def place_of(plan: PackingPlan) -> PackingPlace:
     place = Place(plan.source.file, plan.source.line)
-    return PackingPlace(place, plan.marked_edits, True, plan.content_of, len(plan.lengths), plan.function_edits)
+    is_batches = plan.form.file_format == ARRAY_RECORD
+    return PackingPlace(
+        place, plan.marked_edits, True, plan.content_of, len(plan.lengths), plan.function_edits, is_batches
+    )
 
 
 def run_marked_script(
@@ -126,7 +147,8 @@ def run_marked_script(
     ``limits``: as for ``run_probe``.
     """
     take = TAKE_RESULTS if place.content_of is None else f"{TAKE_CONTENTS}({place.content_of})"
-    edits = packing_edits.replace_mark(place.marked_edits, f"apply({take})")
+    call = TAKE_BATCHES if place.is_batches else f"apply({take})"
+    edits = packing_edits.replace_mark(place.marked_edits, call)
     texts = EditedFiles().with_edits(edits, os.getcwd()).texts()
     result = folder / RESULT_FILE
     own = [name for output in job["outputs"] for name in (output, output + ".part")]
@@ -183,8 +205,14 @@ def packed_from_values(values: Mapping[str, Any]) -> PackedFolder:
 
 def reading_text(form: ElementForm, packed: Sequence[PackedFolder], tensorflow: str = "tf") -> str:
     """The function that reads packed folders."""
-    elements = [packed_reading.PackedElements(one.folder, len(one.shards), one.elements) for one in packed]
+    elements = _packed_elements(packed)
+    if form.file_format == ARRAY_RECORD:
+        return grain_reading.reading_text(form, elements[0])
     return packed_reading.reading_function(form, elements, tensorflow)
+
+
+def _packed_elements(packed: Sequence[PackedFolder]) -> list[packed_reading.PackedElements]:
+    return [packed_reading.PackedElements(one.folder, len(one.shards), one.elements) for one in packed]
 
 
 def reading_files(plan: PackingPlan, packed: Sequence[PackedFolder]) -> EditedFiles:
@@ -193,6 +221,11 @@ def reading_files(plan: PackingPlan, packed: Sequence[PackedFolder]) -> EditedFi
     source = parse_source(str(path), path.read_text(encoding="utf-8"))
     if source is None:
         raise InputError(f"cannot parse {path} to edit it")
-    name, imports = packing_edits.tensorflow_name(source)
-    found = packing_edits.reading_edits(source, place_of(plan), reading_text(plan.form, packed, name))
+    if plan.form.file_format == ARRAY_RECORD:
+        names, imports = packing_edits.reader_names(source)
+        function = grain_reading.batches_function(plan.form, _packed_elements(packed)[0], names)
+    else:
+        name, imports = packing_edits.tensorflow_name(source)
+        function = reading_text(plan.form, packed, name)
+    found = packing_edits.reading_edits(source, place_of(plan), function)
     return EditedFiles().with_edits([*imports, *found], os.getcwd())

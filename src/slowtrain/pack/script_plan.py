@@ -12,17 +12,18 @@ from typing import Any
 from msgspec import structs
 
 from slowtrain import diagnose
-from slowtrain.capture.packing import shard_writer
+from slowtrain.capture.packing import record_files, shard_writer
 from slowtrain.causes import class_of
 from slowtrain.columns.input_pipeline import Node
 from slowtrain.errors import InputError
 from slowtrain.model import Edit, Effect, Place, Saving, Verdict
-from slowtrain.model.packing import ElementForm, PackedFolder, PackingPlan, PackingSample, PackingSource
+from slowtrain.model.packing import ARRAY_RECORD, ElementForm, PackedFolder, PackingPlan, PackingSample, PackingSource
 from slowtrain.number_text import format_count, format_number
 from slowtrain.pack import packing_run
 from slowtrain.pricing import price_remedies
 from slowtrain.script.locations.edits import packing_edits
 from slowtrain.script.locations.edits.packing_edits import PackingPlace
+from slowtrain.script.text.source_file import parse_source
 from slowtrain.trace import Trace
 from slowtrain.trace.loading import recording_trace
 from slowtrain.trace.signals import input_feed
@@ -36,6 +37,7 @@ from slowtrain.whatif import Supply
 DIAGNOSIS_S = 20.0  # of training: two profiler windows
 SAMPLING_SHARE = 0.3  # of the time left may go into the sample
 MAKING_FAMILIES = frozenset({"Map", "FlatMap", "Interleave", "Generator"})
+NOT_PROVEN = "the gain of a step is not proven, because the sample is not all of the data; prove the patch with verify"
 SAMPLE_PLAN = "sample"  # in place of a plan's id
 NO_PLACE = (
     "packing needs a map, from_generator, interleave or flat_map that is built once and gives the same results in each "
@@ -44,6 +46,11 @@ NO_PLACE = (
 NO_NAMED_PLACE = (
     "--at {at}: name a line of {script} with one call of map, from_generator, interleave or flat_map, outside loops "
     "and in no function that a loop calls"
+)
+
+NO_BATCHES = (
+    "{file} needs one call of fit, outside loops and in no function that is called several times, whose data is a "
+    "PyDataset; if there are several calls, name the line of one with --at FILE:LINE"
 )
 
 
@@ -93,6 +100,29 @@ def plan_script(bench: Bench, output: Path, recording: Path | None = None, at: P
     plan = replace(_plan_of(bench, output, place, sampled), rejected=rejected)
     plan = replace(plan, saving=packing_saving(trace, place.place, plan.sample))
     bench.say("measuring the packed sample")
+    verdict, note = _prove_on_sample(bench, plan, sampled, place)
+    return replace(plan, proof=verdict, notes=(*plan.notes, *([note] if note else [])))
+
+
+def plan_batches(bench: Bench, output: Path, at: Place | None) -> PackingPlan:
+    """The plan for the ``PyDataset`` that the script of ``bench`` gives to ``fit``; ``at``: the line of that call.
+
+    Its batches become records of ArrayRecord files, which a script without TensorFlow reads.
+
+    Raises ``InputError`` if there is no such data, or it cannot be packed; ``EnvironmentMissing`` without Grain.
+    """
+    record_files.require_packages(ARRAY_RECORD)
+    path = Path(at.file if at is not None else bench.script.target).absolute()
+    source = parse_source(str(path), path.read_text(encoding="utf-8")) if path.is_file() else None
+    place = packing_edits.find_packed_batches(source, at.line if at else None) if source is not None else None
+    if place is None:
+        raise InputError(NO_BATCHES.format(file=path.name))
+    bench.say("sampling the batches")
+    sampled = _sample_place(bench, place, "sample-batches")
+    plan = _plan_of(bench, output, place, sampled)
+    if not sampled.is_whole:
+        return replace(plan, notes=(*plan.notes, NOT_PROVEN))
+    bench.say("measuring the packed batches")
     verdict, note = _prove_on_sample(bench, plan, sampled, place)
     return replace(plan, proof=verdict, notes=(*plan.notes, *([note] if note else [])))
 

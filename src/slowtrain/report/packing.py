@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from slowtrain.model.packing import ElementForm, PackedFolder, PackingPlan
+from slowtrain.model.packing import ARRAY_RECORD, TFRECORD, ElementForm, PackedFolder, PackingPlan
 from slowtrain.number_text import format_count, format_number, format_speedup
 from slowtrain.report import wording
 from slowtrain.report.terminal import Terminal, joined_lines, readable_width
 
 MAX_PARTS = 6
+FORMAT_WORDS = {TFRECORD: "TFRecord", ARRAY_RECORD: "ArrayRecord"}
 SOURCE_WORDS = {
     "files": "one element for each file",
     "csv": "one element for each row",
@@ -46,8 +47,9 @@ def _plan_lines(plan: PackingPlan, out: Terminal) -> Iterator[str]:
         words = "one element for each file"
     count = "unknown length" if plan.elements is None else format_count(plan.elements, "element")
     yield from out.hanging("reads:  ", f"{what}: {words}, {count}")
+    kind = FORMAT_WORDS[plan.form.file_format]
     images = " as pixels" if source.decoded else " as they are encoded" if source.kind == "files" else ""
-    yield from out.hanging("writes: ", f"{', '.join(plan.outputs)}: TFRecord shards{images}, {_form_text(plan.form)}")
+    yield from out.hanging("writes: ", f"{', '.join(plan.outputs)}: {kind} shards{images}, {_form_text(plan.form)}")
     yield from out.hanging("disk:   ", _disk_text(plan))
     time = "unknown" if plan.seconds is None else f"about {wording.duration_text(1e3 * plan.seconds)}"
     yield from out.hanging("time:   ", time)

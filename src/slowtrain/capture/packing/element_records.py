@@ -1,7 +1,11 @@
 """How the elements of a data set become records: its form, and the bytes of each record.
 
-A record is a ``tf.train.Example`` with one bytes feature for each tensor of an element. Tensors of known shape are
-stored as their bytes, scalar strings as they are, all others as ``tf.io.serialize_tensor`` gives them.
+A record of a TFRecord file is a ``tf.train.Example`` with one bytes feature for each tensor of an element. Tensors of
+known shape are stored as their bytes, scalar strings as they are, all others as ``tf.io.serialize_tensor`` gives them.
+
+A record of an ArrayRecord file is read without TensorFlow: first the fields of a NumPy type, with the length in place
+of a scalar string, then the strings. It holds one element, so that elements can be read in any order, or one batch of
+the script, and no tensors of unknown shape.
 """
 
 from __future__ import annotations
@@ -10,10 +14,12 @@ from collections.abc import Iterator, Sequence
 from math import prod
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 
 from slowtrain.errors import InputError
-from slowtrain.model.packing import ElementForm, PackedPart
+from slowtrain.model.packing import ARRAY_RECORD, TFRECORD, ElementForm, PackedPart
+from slowtrain.script.fixes.input import grain_reading
 
 RAW_DTYPES = frozenset(
     "bool uint8 int8 uint16 int16 int32 int64 float16 float32 float64 complex64 complex128".split()
@@ -22,12 +28,23 @@ RAW_DTYPES = frozenset(
 MAX_BLOCK_BYTES, MAX_BLOCK_ELEMENTS = 64 << 10, 1024
 
 
-def describe_elements(spec: Any) -> ElementForm:
-    """The form for a data set's ``element_spec``. Raises ``InputError`` for what a record cannot hold."""
+def describe_elements(spec: Any, file_format: str = TFRECORD, block: int = 0) -> ElementForm:
+    """The form for a data set's ``element_spec``. Raises ``InputError`` for what a record cannot hold.
+
+    ``block``: elements in a record of an ArrayRecord file; one if it is 0.
+    """
     parts: list[PackedPart] = []
     structure = _structure(spec, "", parts)
     if not parts:
         raise InputError("the elements of the data set hold no tensor; there is nothing to pack")
+    if file_format == ARRAY_RECORD:
+        unread = [part for part in parts if part.storage == "tensor" or (block > 1 and part.storage == "string")]
+        if unread:
+            what = f"{unread[0].key} ({unread[0].dtype} {unread[0].shape or 'of any rank'})"
+            raise InputError(
+                f"ArrayRecord files hold numbers of known shape and scalar strings, not {what}; use TFRecord"
+            )
+        return ElementForm(tuple(parts), structure, block or 1, file_format)
     element_bytes = max(sum(_part_bytes(one) or 0 for one in parts), 1)
     is_fixed = all(one.storage == "raw" for one in parts)
     block = max(min(MAX_BLOCK_BYTES // element_bytes, MAX_BLOCK_ELEMENTS), 1) if is_fixed else 1
@@ -106,6 +123,8 @@ def element_rows(dataset: Any, form: ElementForm, start: int = 0) -> Iterator[tu
 
 def encode_record(form: ElementForm, values: Sequence[Any]) -> bytes:
     """The record for the values of one element or block. Equal values give equal bytes."""
+    if form.file_format == ARRAY_RECORD:
+        return _array_record(form, values)
     feature = {
         part.key: tf.train.Feature(
             bytes_list=tf.train.BytesList(value=[value.tobytes() if part.storage == "raw" else value])
@@ -114,3 +133,13 @@ def encode_record(form: ElementForm, values: Sequence[Any]) -> bytes:
     }
     encoded: bytes = tf.train.Example(features=tf.train.Features(feature=feature)).SerializeToString(deterministic=True)
     return encoded
+
+
+def _array_record(form: ElementForm, values: Sequence[Any]) -> bytes:
+    fields = np.zeros(len(values[0]) if form.block > 1 else 1, grain_reading.fields_type(form))
+    strings = []
+    for part, value in zip(form.parts, values, strict=True):
+        is_string = part.storage == "string"
+        fields[part.key] = len(value) if is_string else value
+        strings += [value] if is_string else []
+    return b"".join([fields.tobytes(), *strings])

@@ -22,16 +22,37 @@ from slowtrain.model.packing import PackedFolder, PackingPlan, PackingSource
 
 CSV_CHUNK_ROWS = 1024  # rows that are parsed at once
 DECODE_S = 2.0  # of decoding, which decides between encoded and decoded images
+GROUP_SHARDS = 8  # about, of a group of files, which one process packs
 
 
 def pack_folder(plan: PackingPlan, plan_id: str, say: SayProgress) -> PackedFolder:
     """Writes all elements of the folder of a plan. Raises ``InputError`` that names the file to blame."""
-    files = folder_files.find_files(Path(plan.source.path))
-    job = PackingJob(plan.output, plan_id, plan.form, plan.elements, plan.shard_bytes)
-    Path(plan.output).parent.mkdir(parents=True, exist_ok=True)
-    shape = plan.form.parts[0].shape if plan.source.decoded else None
+    files, shape = folder_files.find_files(Path(plan.source.path)), _image_shape(plan)
     with _naming_the_file(files, shape):
-        return packing_job.pack_dataset(folder_dataset(files, plan.source, shape), job, say)
+        datasets = (folder_dataset(group, plan.source, shape) for group in file_groups(files, plan))
+        return packing_job.pack_datasets(datasets, folder_job(plan, plan_id), say)
+
+
+def folder_job(plan: PackingPlan, plan_id: str) -> PackingJob:
+    return PackingJob(plan.output, plan_id, plan.form, plan.elements, plan.shard_bytes)
+
+
+def file_groups(files: FolderFiles, plan: PackingPlan) -> list[FolderFiles]:
+    """The files in groups whose shards can be written independently. The same files and plan give the same groups."""
+    shape = _image_shape(plan)
+    return files.groups(GROUP_SHARDS * plan.shard_bytes, files.mean_bytes() if shape is None else float(np.prod(shape)))
+
+
+def pack_group(group: FolderFiles, plan: PackingPlan, job: PackingJob) -> PackedFolder:
+    """Writes the elements of a group of files to the folder of ``job``. Raises ``InputError`` that names the file."""
+    shape = _image_shape(plan)
+    with _naming_the_file(group, shape):
+        return packing_job.pack_datasets([folder_dataset(group, plan.source, shape)], job)
+
+
+def _image_shape(plan: PackingPlan) -> Any:
+    """The shape of all images if they are stored as pixels, else None."""
+    return plan.form.parts[0].shape if plan.source.decoded else None
 
 
 def sample_folder(files: FolderFiles, source: PackingSource, image_shape: Any, job: PackingJob) -> SampledDataset:
@@ -59,7 +80,7 @@ def folder_dataset(files: FolderFiles, source: PackingSource, image_shape: Any =
         signature = {name: tf.TensorSpec([None], tf.as_dtype(dtype)) for name, dtype in source.columns}
         chunks = tf.data.Dataset.from_generator(lambda: _csv_chunks(files, source), output_signature=signature)
         return chunks.unbatch()
-    first = folder_files.read_arrays(files.folder / files.files[0])
+    first = folder_files.read_arrays(files.folder / files.first)
     signature = {name: _array_spec(array, rows=source.rows) for name, array in first.items()}
     chunks = tf.data.Dataset.from_generator(lambda: _array_chunks(files, signature), output_signature=signature)
     return chunks.unbatch() if source.rows else chunks

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import hashlib
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -23,6 +23,7 @@ class FolderFiles:
     """``files`` in the order of their elements, relative to ``folder``.
 
     ``labels``: the number of each file's class, which is the folder that holds it; empty without such folders.
+    ``first``: the file whose arrays the others have to resemble, also if this is a part of the folder's files.
     """
 
     folder: Path
@@ -30,10 +31,22 @@ class FolderFiles:
     files: tuple[str, ...]
     class_names: tuple[str, ...] = ()
     labels: tuple[int, ...] = ()
+    first: str = ""
 
     @property
     def are_images(self) -> bool:
         return self.kind == "files" and all(Path(one).suffix.lower() in IMAGE_SUFFIXES for one in self.files)
+
+    def groups(self, group_bytes: int, file_bytes: float) -> list[FolderFiles]:
+        """Parts of consecutive files of about ``group_bytes`` each, if a file has ``file_bytes`` on average."""
+        count = max(int(group_bytes // max(file_bytes, 1.0)), 1)
+        return [
+            replace(self, files=self.files[begin : begin + count], labels=self.labels[begin : begin + count])
+            for begin in range(0, len(self.files), count)
+        ]
+
+    def mean_bytes(self) -> float:
+        return sum((self.folder / one).stat().st_size for one in self.files) / len(self.files)
 
 
 def find_files(folder: Path) -> FolderFiles:
@@ -55,7 +68,7 @@ def find_files(folder: Path) -> FolderFiles:
     tops = [Path(one).parts[0] if len(Path(one).parts) > 1 else "" for one in found]
     names = tuple(sorted(set(tops))) if all(tops) and kinds == {"files"} else ()
     labels = tuple(names.index(one) for one in tops) if names else ()
-    return FolderFiles(folder, kinds.pop(), tuple(found), names, labels)
+    return FolderFiles(folder, kinds.pop(), tuple(found), names, labels, found[0])
 
 
 def folder_digest(folder: Path) -> str:

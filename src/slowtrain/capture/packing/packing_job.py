@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import linecache
 import os
 import re
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -18,8 +19,8 @@ import tensorflow as tf
 from slowtrain.capture.packing import element_records
 from slowtrain.capture.packing.shard_writer import SHARD_BYTES, SayProgress, ShardWriter
 from slowtrain.errors import InputError
-from slowtrain.model.packing import ElementForm, PackedFolder, PackingSample
-from slowtrain.script.fixes.input import packed_reading
+from slowtrain.model.packing import ARRAY_RECORD, TFRECORD, ElementForm, PackedFolder, PackingSample
+from slowtrain.script.fixes.input import grain_reading, packed_reading
 
 SAMPLE_S = 4.0  # of making elements; enough for some hundred of those that are worth packing
 MAX_SAMPLE_BYTES = 256 << 20
@@ -48,7 +49,8 @@ class ElementFailure(InputError):
 class PackingJob:
     """``output`` is the folder to write. ``elements``: their number, None if unknown.
 
-    ``form`` is None for a sample, which finds it out; ``limit`` is the largest number of elements of a sample.
+    ``form`` is None for a sample, which finds it out for files of ``file_format`` and ``block`` elements in a record;
+    0 leaves that to their size. ``limit`` is the largest number of elements of a sample.
     """
 
     output: str
@@ -57,34 +59,59 @@ class PackingJob:
     elements: int | None = None
     shard_bytes: int = SHARD_BYTES
     limit: int | None = None
+    file_format: str = TFRECORD
+    block: int = 0
 
 
-def pack_dataset(dataset: Any, job: PackingJob, say: SayProgress = lambda _elements, _bytes: None) -> PackedFolder:
-    """Writes all elements of ``dataset``; continues where an earlier process stopped.
+def pack_datasets(
+    datasets: Iterable[Any], job: PackingJob, say: SayProgress = lambda _elements, _bytes: None
+) -> PackedFolder:
+    """Writes all elements of the data sets, one after the other; continues where an earlier process stopped.
+
+    No shard holds elements of two data sets.
 
     Raises ``InputError`` if an element cannot be made, the data have no end, or the disk is full.
     """
     form = job.form
     assert form is not None
-    if element_records.describe_elements(dataset.element_spec) != form:
+    with shard_writer_for(job, form, say) as writer:
+        limit = writer.written_bytes + _writable_bytes(writer.part)
+        left = () if writer.is_complete else itertools.islice(datasets, len(writer.groups), None)
+        for dataset in left:
+            _write_group(dataset, form, writer, limit)
+        return finish_packing(writer, job.elements)
+
+
+def shard_writer_for(
+    job: PackingJob, form: ElementForm, say: SayProgress = lambda _elements, _bytes: None
+) -> ShardWriter:
+    header = {"form": asdict(form)}
+    return ShardWriter(Path(job.output), job.plan_id, header, job.shard_bytes, say, form.file_format)
+
+
+def _write_group(dataset: Any, form: ElementForm, writer: ShardWriter, limit_bytes: float) -> None:
+    """Writes the elements that are missing of the group that is ``dataset``. ``limit_bytes``: of all files together."""
+    if element_records.describe_elements(dataset.element_spec, form.file_format, form.block) != form:
         raise InputError("the data set yields other elements than those of the plan; make the plan again")
-    length = known_length(dataset)
-    with ShardWriter(Path(job.output), job.plan_id, {"form": asdict(form)}, job.shard_bytes, say) as writer:
-        limit = _writable_bytes(writer.part)
-        begun_bytes = writer.written_bytes
-        for values, count in made_rows(dataset, form, writer.stored):
-            writer.write(element_records.encode_record(form, values), count)
-            if length is None and writer.written_bytes - begun_bytes > limit:
-                raise InputError(
-                    f"{writer.stored:,} elements fill the disk and the data set, whose length is unknown, goes on; "
-                    "end it with take(N), or free disk space and run the same command again"
-                )
-        if job.elements is not None and writer.stored_and_open != job.elements:
+    length, first = known_length(dataset), sum(writer.groups)
+    for values, count in made_rows(dataset, form, writer.stored - first, first):
+        writer.write(element_records.encode_record(form, values), count)
+        if length is None and writer.written_bytes > limit_bytes:
             raise InputError(
-                f"the data set has {writer.stored_and_open:,} elements instead of the {job.elements:,} of the plan; "
-                "make the plan again"
+                f"{writer.stored:,} elements fill the disk and the data set, whose length is unknown, goes on; "
+                "end it with take(N), or free disk space and run the same command again"
             )
-        return writer.finish()
+    writer.end_group()
+
+
+def finish_packing(writer: ShardWriter, elements: int | None) -> PackedFolder:
+    """Gives the folder its name. Raises ``InputError`` if it does not hold as many elements as the plan says."""
+    if elements is not None and writer.stored_and_open != elements:
+        raise InputError(
+            f"the data set has {writer.stored_and_open:,} elements instead of the {elements:,} of the plan; "
+            "make the plan again"
+        )
+    return writer.finish()
 
 
 def known_length(dataset: Any) -> int | None:
@@ -95,9 +122,12 @@ def known_length(dataset: Any) -> int | None:
     return length if length >= 0 else None
 
 
-def made_rows(dataset: Any, form: ElementForm, start: int = 0) -> Iterator[Row]:
-    """The rows of :func:`element_records.element_rows`. Raises ``ElementFailure`` if the source fails."""
-    made = start
+def made_rows(dataset: Any, form: ElementForm, start: int = 0, first: int = 0) -> Iterator[Row]:
+    """The rows of :func:`element_records.element_rows`. Raises ``ElementFailure`` if the source fails.
+
+    ``first``: the number of the data set's first element among all.
+    """
+    made = first + start
     try:
         for values, count in element_records.element_rows(dataset, form, start):
             yield values, count
@@ -139,7 +169,7 @@ def sample_dataset(dataset: Any, job: PackingJob) -> SampledDataset:
 
     Raises ``InputError`` if the data set cannot be packed.
     """
-    form = element_records.describe_elements(dataset.element_spec)
+    form = element_records.describe_elements(dataset.element_spec, job.file_format, job.block)
     length = known_length(dataset)
     part = dataset if job.limit is None else dataset.take(job.limit)
     first = _first_rows(part, form)
@@ -155,14 +185,12 @@ def sample_dataset(dataset: Any, job: PackingJob) -> SampledDataset:
             "draws at random or changes the order"
         )
     begun = time.perf_counter()
-    folder = Path(job.output)
-    with ShardWriter(folder, job.plan_id, {"form": asdict(form)}, job.shard_bytes) as writer:
+    with shard_writer_for(job, form) as writer:
         for values, count in rows:
             writer.write(element_records.encode_record(form, values), count)
         packed = writer.finish()
     write_us = 1e6 * (time.perf_counter() - begun) / elements
-    read = reading_dataset(form, packed)
-    verified = count_equal_elements(rows, made_rows(read, form))
+    verified = count_equal_elements(rows, packed_rows(form, packed))
     if verified != elements:
         raise InputError(f"element {verified:,} read back differs from the one written; please report this")
     read_us = _read_from_disk_us(packed, form)
@@ -214,6 +242,23 @@ def reading_dataset(form: ElementForm, packed: PackedFolder) -> Any:
     return names[packed_reading.READER_NAME]()
 
 
+def packed_rows(form: ElementForm, packed: PackedFolder) -> Iterator[Row]:
+    """The packed elements as rows, read by the same text that a script gets."""
+    if form.file_format == ARRAY_RECORD:
+        elements = grain_elements(form, packed)
+        found = (tuple(tf.nest.flatten(elements[number])) for number in range(len(elements)))
+        return ((values, len(values[0]) if form.block > 1 else 1) for values in found)
+    return made_rows(reading_dataset(form, packed), form)
+
+
+def grain_elements(form: ElementForm, packed: PackedFolder) -> Any:
+    """The packed elements as a data set of Grain, or as a ``PyDataset`` of batches, by the text that a script gets."""
+    elements = packed_reading.PackedElements(packed.folder, len(packed.shards), packed.elements)
+    names: dict[str, Any] = {}
+    exec(grain_reading.reading_text(form, elements), names)  # noqa: S102  our own text, the one that is proposed
+    return names[packed_reading.READER_NAME]()
+
+
 def count_equal_elements(rows: list[Row], again: Iterator[Row]) -> int:
     """The number of elements before the first record that differs; less than all if ``again`` goes on."""
     equal = 0
@@ -234,13 +279,19 @@ def _same_bits(one: Any, two: Any) -> bool:
 
 def _read_from_disk_us(packed: PackedFolder, form: ElementForm) -> float:
     """µs to read an element from the disk: the system is asked to forget the files first."""
-    read = reading_dataset(form, packed)
-    for _ in read.take(form.block):  # builds and warms up the reading pipeline
-        pass
-    forget_cached_files([Path(packed.folder, shard.file) for shard in packed.shards])
     batch = max(min(packed.elements // 4, 64), 1)
+    if form.file_format == ARRAY_RECORD:
+        elements = grain_elements(form, packed)
+        batches = packed_rows(form, packed) if form.block > 1 else elements.to_iter_dataset().batch(batch)
+        batch = form.block if form.block > 1 else batch
+    else:
+        read = reading_dataset(form, packed)
+        for _ in read.take(form.block):  # builds and warms up the reading pipeline
+            pass
+        batches = read.batch(batch)
+    forget_cached_files([Path(packed.folder, shard.file) for shard in packed.shards])
     begun, first_s = time.perf_counter(), 0.0
-    for number, _ in enumerate(read.batch(batch)):
+    for number, _ in enumerate(batches):
         first_s = time.perf_counter() if number == 0 else first_s
     end_s = time.perf_counter()
     if packed.elements > batch:  # the first batch also pays for starting the pipeline

@@ -8,7 +8,7 @@ script goes on until it has built all of its data sets there; then the process e
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ from slowtrain.capture.packing.packing_job import PackingJob
 from slowtrain.capture.packing.shard_writer import SayProgress
 from slowtrain.capture.sandbox import probe
 from slowtrain.errors import InputError
-from slowtrain.model.packing import ElementForm
+from slowtrain.model.packing import ARRAY_RECORD, ElementForm
 from slowtrain.number_text import format_count
 
 # One for each data set that was taken: asdict of a SampledDataset, or of a PackedFolder.
@@ -39,21 +39,30 @@ def take_contents(position: int) -> Callable[[Any], Any]:
     return take
 
 
-def take_results(dataset: Any) -> Any:
-    """Samples or packs the data set, and leaves the results so far; called by the edited script."""
+def take_results(dataset: Any, batch: int = 0) -> Any:
+    """Samples or packs the data set, and leaves the results so far; called by the edited script.
+
+    ``batch``: rows of a batch of the script, if the data set has the rows of such batches.
+    """
     values = probe.packing_values()
     if values is None:
         return dataset
     try:
         job = _next_job(values)
+        job = replace(job, file_format=ARRAY_RECORD, block=batch) if batch else job
         _results.append(_packed(dataset, job) if job.form is not None else _sampled(dataset, job))
     except InputError as error:
-        packing_job.write_result(values["result"], {"error": str(error)})
-        probe.exit_at_once()
+        end_with_error(error)
     packing_job.write_result(values["result"], {"results": _results})
     if values["form"] is not None and len(_results) == len(values["outputs"]):
         probe.exit_at_once()
     return dataset
+
+
+def end_with_error(error: InputError) -> None:
+    """Leaves the error for the process that started this one, and ends."""
+    packing_job.write_result((probe.packing_values() or {})["result"], {"error": str(error)})
+    probe.exit_at_once()
 
 
 def _next_job(values: dict[str, Any]) -> PackingJob:
@@ -77,7 +86,7 @@ def _next_job(values: dict[str, Any]) -> PackingJob:
 def _packed(dataset: Any, job: PackingJob) -> dict[str, Any]:
     if shard_writer.is_packed_by(Path(job.output), job.plan_id):  # by an earlier process
         return asdict(shard_writer.check_packed_folder(Path(job.output)))
-    return asdict(packing_job.pack_dataset(dataset, job, _progress_writer()))
+    return asdict(packing_job.pack_datasets([dataset], job, _progress_writer()))
 
 
 def _sampled(dataset: Any, job: PackingJob) -> dict[str, Any]:

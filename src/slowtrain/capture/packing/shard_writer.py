@@ -14,20 +14,22 @@ import fcntl
 import hashlib
 import json
 import os
+import shutil
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from slowtrain.capture.packing.record_files import RECORD_FILES, SUFFIXES, RecordFile
 from slowtrain.errors import InputError
-from slowtrain.model.packing import PackedFolder, PackedShard
+from slowtrain.model.packing import TFRECORD, PackedFolder, PackedShard
 
 MANIFEST, PROGRESS, LOCK = "manifest.json", "progress.json", "lock"
 PARTIAL_SUFFIX, TEMPORARY_SUFFIX = ".part", ".tmp"
+GROUP_PREFIX = "group-"  # of folders with the shards of one group, while several processes write
 SHARD_BYTES = 64 << 20  # a kill costs at most the work of one shard; readers need no more than a few large files
-RECORD_FRAME_BYTES = 16  # length, and two checksums, around each record
 PROGRESS_S = 1.0
 LOCK_WAIT_S, LOCK_POLL_S = 5.0, 0.1  # a script's process ends a moment after the command that started it was killed
 READ_BYTES = 1 << 20
@@ -35,8 +37,8 @@ READ_BYTES = 1 << 20
 SayProgress = Callable[[int, int], None]  # elements and bytes that are written so far
 
 
-def shard_name(number: int) -> str:
-    return f"elements-{number:05d}.tfrecord"
+def shard_name(number: int, file_format: str = TFRECORD) -> str:
+    return f"elements-{number:05d}{SUFFIXES[file_format]}"
 
 
 class ShardWriter:
@@ -44,6 +46,8 @@ class ShardWriter:
 
     ``plan_id`` identifies the elements and their form: a folder of another plan is never touched. ``header`` is kept in
     the manifest. ``stored``: elements that are in the folder already; the caller continues with the next one.
+    ``groups``: the numbers of elements of the groups that are complete; a shard never holds elements of two.
+    ``is_complete``: everything was written, and the folder had not got its name.
     Raises ``InputError`` if the folder holds something else, or another process writes it.
     """
 
@@ -54,15 +58,19 @@ class ShardWriter:
         header: Mapping[str, Any],
         shard_bytes: int = SHARD_BYTES,
         say: SayProgress = lambda _elements, _bytes: None,
+        file_format: str = TFRECORD,
     ) -> None:
         self.folder, self.plan_id, self.header, self.shard_bytes, self.say = folder, plan_id, header, shard_bytes, say
+        self.file_format = file_format
         self.part = folder.with_name(folder.name + PARTIAL_SUFFIX)
         self.shards: list[PackedShard] = []
+        self.groups: list[int] = []
+        self.is_complete = False
         self.resumed = 0
         self._begun_s = self._said_s = time.monotonic()
         self._lock = -1
-        self._writer: Any = None
-        self._elements = self._bytes = 0  # of the shard that is being written
+        self._writer: RecordFile | None = None
+        self._elements = 0  # of the shard that is being written
 
     @property
     def stored(self) -> int:
@@ -75,7 +83,9 @@ class ShardWriter:
 
     @property
     def written_bytes(self) -> int:
-        return sum(shard.bytes for shard in self.shards) + self._bytes
+        return sum(shard.bytes for shard in self.shards) + (
+            self._writer.written_bytes if self._writer is not None else 0
+        )
 
     def __enter__(self) -> ShardWriter:
         require_free_name(self.folder, self.plan_id)
@@ -93,27 +103,48 @@ class ShardWriter:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if self._writer is not None:  # an error: the unfinished shard is written again by the next process
-            self._close_quietly()
+            self._close_quietly(self._writer)
         os.close(self._lock)
 
     def write(self, record: bytes, elements: int = 1) -> None:
         """Appends one record with so many elements. Raises ``InputError`` if the disk refuses it."""
-        import tensorflow as tf
-
-        path = self._temporary_path()
         try:
             if self._writer is None:
-                self._writer = tf.io.TFRecordWriter(str(path))
+                self._writer = RECORD_FILES[self.file_format](self._temporary_path())
             self._writer.write(record)
-        except (OSError, tf.errors.OpError) as error:
-            raise write_failure(path, error) from None
+        except OSError as error:
+            raise write_failure(self._temporary_path(), error) from None
         self._elements += elements
-        self._bytes += len(record) + RECORD_FRAME_BYTES
-        if self._bytes >= self.shard_bytes:
+        if self._writer.written_bytes >= self.shard_bytes:
             self._end_shard()
         if time.monotonic() - self._said_s >= PROGRESS_S:
             self._said_s = time.monotonic()
             self.say(self.stored_and_open, self.written_bytes)
+
+    def end_group(self) -> None:
+        """Ends the group of the elements that were written since the last one ended."""
+        if self._writer is not None:
+            self._end_shard()
+        self.groups.append(self.stored - sum(self.groups))
+        self._write_progress()
+
+    def adopt_group(self, folder: Path) -> None:
+        """Moves the shards of a group that another writer finished behind the shards so far, and ends the group."""
+        there = self.stored - sum(self.groups)
+        for shard in _listed_shards(folder):
+            if there > 0:
+                there -= shard.elements
+                continue
+            path, name = folder / shard.file, shard_name(len(self.shards), self.file_format)
+            try:
+                if path.exists():  # else an ended process moved it already
+                    path.rename(self.part / name)
+                    _sync(self.part)
+            except OSError as error:
+                raise write_failure(path, error) from None
+            self.shards.append(replace(shard, file=name))
+            self._write_progress()
+        self.end_group()
 
     def finish(self) -> PackedFolder:
         """Ends the last shard, writes the manifest and gives the folder its name."""
@@ -124,6 +155,8 @@ class ShardWriter:
             _write_whole(self.part / MANIFEST, document)
             for name in (PROGRESS, LOCK):
                 (self.part / name).unlink(missing_ok=True)
+            for path in self.part.glob(f"{GROUP_PREFIX}*"):
+                shutil.rmtree(path) if path.is_dir() else path.unlink()
             _sync(self.part)
             self.part.rename(self.folder)
             _sync(self.folder.parent)
@@ -133,11 +166,10 @@ class ShardWriter:
         return PackedFolder(str(self.folder), self.stored, tuple(self.shards), seconds, self.resumed)
 
     def _temporary_path(self) -> Path:
-        return self.part / (shard_name(len(self.shards)) + TEMPORARY_SUFFIX)
+        return self.part / (shard_name(len(self.shards), self.file_format) + TEMPORARY_SUFFIX)
 
     def _end_shard(self) -> None:
-        import tensorflow as tf
-
+        assert self._writer is not None
         temporary = self._temporary_path()
         final = temporary.with_name(temporary.name.removesuffix(TEMPORARY_SUFFIX))
         try:
@@ -145,21 +177,24 @@ class ShardWriter:
             self._writer = None
             _sync(temporary)
             digest, size = file_digest(temporary)
-            if size != self._bytes:
-                raise OSError(errno.EIO, f"{size} bytes are on the disk instead of {self._bytes}")
             temporary.rename(final)
             _sync(self.part)
-            self.shards.append(PackedShard(final.name, self._elements, size, digest))
-            _write_whole(self.part / PROGRESS, {"plan": self.plan_id, "shards": _as_values(self.shards)})
-        except (OSError, tf.errors.OpError) as error:
+        except OSError as error:
             raise write_failure(temporary, error) from None
-        self._elements = self._bytes = 0
+        self.shards.append(PackedShard(final.name, self._elements, size, digest))
+        self._elements = 0
+        self._write_progress()
 
-    def _close_quietly(self) -> None:
-        import tensorflow as tf
+    def _write_progress(self) -> None:
+        progress = {"plan": self.plan_id, "shards": _as_values(self.shards), "groups": self.groups}
+        try:
+            _write_whole(self.part / PROGRESS, progress)
+        except OSError as error:
+            raise write_failure(self.part / PROGRESS, error) from None
 
-        with contextlib.suppress(OSError, tf.errors.OpError):  # the disk is full
-            self._writer.close()
+    def _close_quietly(self, writer: RecordFile) -> None:
+        with contextlib.suppress(OSError):  # the disk is full
+            writer.close()
         self._writer = None
 
     def _stored_shards(self) -> list[PackedShard]:
@@ -167,11 +202,12 @@ class ShardWriter:
         listed = self.part / PROGRESS
         others = sorted(p.name for p in self.part.iterdir() if p.name != LOCK and p.suffix != TEMPORARY_SUFFIX)
         if not listed.exists() and (self.part / MANIFEST).exists():
-            listed = self.part / MANIFEST  # everything was written, and the folder had not got its name
+            listed = self.part / MANIFEST
+            self.is_complete = True
         elif not listed.exists():
             if others:
                 raise InputError(f"{self.part} holds {others[0]}, which slowtrain did not write; give another --to")
-            _write_whole(listed, {"plan": self.plan_id, "shards": []})
+            _write_whole(listed, {"plan": self.plan_id, "shards": [], "groups": []})
         found = _read_json(listed)
         if found.get("plan") != self.plan_id:
             raise InputError(f"{self.part} belongs to another plan; remove it, or give another --to")
@@ -182,6 +218,7 @@ class ShardWriter:
                 raise InputError(f"{path} was changed after it was written; remove {self.part} to pack from the start")
         for path in self.part.glob(f"*{TEMPORARY_SUFFIX}"):
             path.unlink()
+        self.groups = found.get("groups", [])
         return shards
 
 
@@ -199,8 +236,7 @@ def is_packed_by(folder: Path, plan_id: str) -> bool:
 
 def check_packed_folder(folder: Path) -> PackedFolder:
     """The contents of a complete folder. Raises ``InputError`` if a checksum differs from the manifest."""
-    document = _read_json(folder / MANIFEST)
-    shards = tuple(PackedShard(**one) for one in document["shards"])
+    shards = _listed_shards(folder)
     for one in shards:
         try:
             digest, _ = file_digest(folder / one.file)
@@ -208,7 +244,11 @@ def check_packed_folder(folder: Path) -> PackedFolder:
             raise InputError(f"cannot read {folder / one.file} ({error.strerror}); pack the data again") from error
         if digest != one.sha256:
             raise InputError(f"{folder / one.file} differs from its checksum in {MANIFEST}; pack the data again")
-    return PackedFolder(str(folder), int(document["elements"]), shards, already_complete=True)
+    return PackedFolder(str(folder), sum(one.elements for one in shards), shards, already_complete=True)
+
+
+def _listed_shards(folder: Path) -> tuple[PackedShard, ...]:
+    return tuple(PackedShard(**one) for one in _read_json(folder / MANIFEST)["shards"])
 
 
 def file_digest(path: Path) -> tuple[str, int]:

@@ -31,6 +31,7 @@ READY_ELEMENT_US = 0.5
 COPY_BYTES_PER_MS = 4e6  # copying a batch in memory at 4 GB/s: an assumed lower bound for one core
 BATCH_CALL_MS = 0.05  # one call of a function on a whole batch; upper bound of a call for one element
 MAX_FREE_MEMORY_SHARE = 0.5  # of the memory that was free throughout the run: other data may grow into the rest
+LOCAL_FILE_SYSTEMS = frozenset("ext2 ext3 ext4 xfs btrfs zfs f2fs overlay".split())  # network file systems are slow
 MIN_SAMPLE_CALLS = 8.0  # of Python for a batch: with as many, a generator yields single samples
 DATASET_OP = re.compile(r"Dataset(?:V\d+)?$")
 NESTING_FAMILIES = frozenset({"Interleave", "FlatMap"})
@@ -241,6 +242,30 @@ def free_host_bytes(trace: Trace) -> float | None:
     if limit:
         free = min(free if free is not None else float(limit), float(limit) - float(used or 0))
     return float(free) if free is not None else None
+
+
+class StorageRoom(Struct, frozen=True):
+    """The free bytes in memory, or on the disk of the working folder, that may keep results."""
+
+    free_bytes: float
+    on_disk: bool
+
+    @property
+    def numbers(self) -> dict[str, float]:
+        return {"free_bytes": self.free_bytes, "on_disk": float(self.on_disk)}
+
+    @property
+    def where(self) -> str:
+        return " on the disk" if self.on_disk else ""
+
+
+def storage_room(trace: Trace, size: float) -> StorageRoom | None:
+    """Return where ``size`` bytes fit and leave as many bytes free; None if they do not fit or it is unknown."""
+    free, folder = free_host_bytes(trace), trace.fact("machine", "working_folder") or {}
+    if free is None or size <= MAX_FREE_MEMORY_SHARE * free:
+        return StorageRoom(free, False) if free is not None else None
+    left = float(folder.get("free_bytes") or 0) if folder.get("filesystem") in LOCAL_FILE_SYSTEMS else 0.0
+    return StorageRoom(left, True) if size <= MAX_FREE_MEMORY_SHARE * left else None
 
 
 def uses_worker_processes(trace: Trace) -> bool:

@@ -279,6 +279,17 @@ def test_a_cache_on_the_disk_is_removed_with_the_script() -> None:
     assert same
 
 
+def test_a_generator_is_cached_on_the_disk() -> None:
+    rows = "def rows():\n    for n in range(9):\n        yield n\n"
+    text = "ds = tf.data.Dataset.from_generator(rows, output_signature=tf.TensorSpec([], tf.int32)).batch(4)  #@\n"
+    source = parse_source("train.py", HEAD + rows + text)
+    assert source is not None
+    made, same = dataset_edits.add_disk_cache(source, _line(source.text), None, "from_generator")
+    found = edits.edited_text(source, made)
+    assert 'tf.int32)).cache(tempfile.mkdtemp(dir=kept_elements.name) + "/cache").batch(4)' in found
+    assert same
+
+
 NOT_CACHED = {
     "kept already": "ds = tf.data.Dataset.from_tensor_slices(n).map(load).cache()  #@\n",
     "kept before": "ds = tf.data.Dataset.from_tensor_slices(n).cache().map(load)  #@\n",

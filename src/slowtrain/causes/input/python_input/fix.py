@@ -46,11 +46,10 @@ def _whole_batch_cure(trace: Trace, work: PythonWork, node: Node | None) -> Pres
 
 def _cache_cures(trace: Trace, where: Sequence[Place], node: Node) -> Iterable[Prescription]:
     """Edits that keep results, if the text shows that they are the same in every epoch."""
-    changed = input_edits.cache_if_repeatable(trace, where, node)
-    if changed:
-        yield Prescription("edit", Effect.EXACT, "keep what is made with .cache()", edits=changed, later=True)
+    cached = input_edits.repeatable_cache_cures(trace, where, node, "what is made")
+    yield from cached
     is_keras = any(p.keras for p in trace.pipelines) or trace.steps.source == "fit"
-    if is_keras and not changed and input_edits.fits_in_memory(trace, node):
+    if is_keras and not cached and input_edits.fits_in_memory(trace, node):
         changed = recorded_edits.first_applicable(trace, where, generator_edits.remember_batches)
         if changed:
             says = "keep the batches that __getitem__ made: they are the same in every epoch"

@@ -21,10 +21,7 @@ def find_cures(trace: Trace, finding: IdleInputWait) -> Iterable[Prescription]:
         in_thread = recorded_edits.first_applicable(trace, finding.where, background_batches.prefetch_in_thread)
         says = "fetch the next batch in a background thread while the step runs"
         yield Prescription("edit", Effect.EXACT, says, edits=in_thread)
-    cached = input_edits.cache_if_repeatable(trace, finding.where, node)
-    if cached:
-        says = "keep what was read with .cache(): it fits in memory"
-        yield Prescription("edit", Effect.EXACT, says, edits=cached, later=True)
+    yield from input_edits.repeatable_cache_cures(trace, finding.where, node, "what was read")
     yield from packing_edits.packing_advice(trace, finding.where)
     yield Prescription(
         "advice", Effect.EXACT, "read several pieces at once, or copy the data to a local disk or into memory"

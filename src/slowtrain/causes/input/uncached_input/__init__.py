@@ -15,11 +15,11 @@ from slowtrain.number_text import format_number
 from slowtrain.trace import Trace
 from slowtrain.trace.signals.host.host_work import distinct_places
 from slowtrain.trace.signals.input_feed import (
-    MAX_FREE_MEMORY_SHARE,
+    StorageRoom,
     as_ready_in_memory,
     calls_per_batch,
     expected_passes,
-    free_host_bytes,
+    storage_room,
     user_lines,
     waited_pipeline,
 )
@@ -27,22 +27,6 @@ from slowtrain.trace.signals.shuffle_fill import find_shuffle_fill
 from slowtrain.whatif import Drop, Remedy, Skip, Supply, held_up_ms, takes_step_cores
 
 DISK_READ_FACTOR = 8.0  # times what copying in memory takes: a usual disk gives 500 MB/s
-LOCAL_FILE_SYSTEMS = frozenset("ext2 ext3 ext4 xfs btrfs zfs f2fs overlay".split())  # network file systems are slow
-
-
-class StorageRoom(Struct, frozen=True):
-    """The free bytes in memory, or on the disk of the working folder, that may keep results."""
-
-    free_bytes: float
-    on_disk: bool
-
-    @property
-    def numbers(self) -> dict[str, float]:
-        return {"free_bytes": self.free_bytes, "on_disk": float(self.on_disk)}
-
-    @property
-    def where(self) -> str:
-        return " on the disk" if self.on_disk else ""
 
 
 class RepeatedWork(Struct, frozen=True):
@@ -149,7 +133,7 @@ def _find_repeated_work(trace: Trace) -> RepeatedWork | None:
     if found is None:
         return None
     node, result_bytes = found
-    return RepeatedWork(pipe, node, result_bytes, epochs, _storage_room(trace, result_bytes), waited is not None)
+    return RepeatedWork(pipe, node, result_bytes, epochs, storage_room(trace, result_bytes), waited is not None)
 
 
 def _delays_steps_or_epochs(trace: Trace) -> bool:
@@ -165,12 +149,3 @@ def _shuffle_fill_remedies(trace: Trace, share: float, *, within_steps: bool = T
         return []
     inside = [Drop({Category.INPUT: share * fill.step_ms}, spread=spread)] if within_steps and fill.step_ms > 0 else []
     return [*inside, *([Skip(share * fill.outside_ms, spread=spread)] if fill.outside_ms > 0 else [])]
-
-
-def _storage_room(trace: Trace, size: float) -> StorageRoom | None:
-    """Where ``size`` bytes fit and leave as many bytes free; None if they do not fit or it is unknown."""
-    free, folder = free_host_bytes(trace), trace.fact("machine", "working_folder") or {}
-    if free is None or size <= MAX_FREE_MEMORY_SHARE * free:
-        return StorageRoom(free, False) if free is not None else None
-    left = float(folder.get("free_bytes") or 0) if folder.get("filesystem") in LOCAL_FILE_SYSTEMS else 0.0
-    return StorageRoom(left, True) if size <= MAX_FREE_MEMORY_SHARE * left else None

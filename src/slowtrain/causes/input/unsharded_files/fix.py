@@ -22,9 +22,10 @@ def find_cures(trace: Trace, finding: FileReading) -> Iterable[Prescription]:
     packed = "pack the files into a few TFRecord shards and read those with interleave"
     yield from packing_edits.packing_advice(trace, finding.where) or [Prescription("advice", Effect.EXACT, packed)]
     node = finding.node
-    cached = input_edits.cache_if_repeatable(trace, finding.where, node) if node is not None else ()
     says = "or keep what was read with .cache(), if it fits in memory"
-    yield Prescription("edit", Effect.EXACT, says, edits=cached, later=bool(cached))
+    yield from input_edits.repeatable_cache_cures(trace, finding.where, node, "what was read") or [
+        Prescription("edit", Effect.EXACT, says)
+    ]
 
 
 def _parallel_reading_cures(trace: Trace) -> Iterable[Prescription]:

@@ -183,9 +183,12 @@ def add_cache(
     return chain_edits.replace_operations(source, run, texts), False
 
 
-def add_disk_cache(source: Source, line: int, function_line: int | None = None) -> tuple[list[Edit], bool]:
-    """As :func:`cached`, with files in a temporary folder that is removed when the script ends."""
-    cache_edits, same = add_cache(source, line, function_line)
+def add_disk_cache(source: Source, line: int, function_line: int | None = None, *names: str) -> tuple[list[Edit], bool]:
+    """As :func:`add_cache`, with files in a temporary folder that is removed when the script ends.
+
+    So no later run reads the files. TensorFlow would not notice that they are of other data or of another function.
+    """
+    cache_edits, same = add_cache(source, line, function_line, *names)
     keeping = [e for e in cache_edits if "cache()" in e.text]
     if len(keeping) != 1 or keeping[0].text.count("cache()") != 1:
         return [], False

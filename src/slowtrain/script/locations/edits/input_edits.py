@@ -9,7 +9,7 @@ import numpy as np
 
 from slowtrain.columns.input_pipeline import Node
 from slowtrain.machine.tables.fact_access import parse_version
-from slowtrain.model import Edit, Effect, Place
+from slowtrain.model import Edit, Effect, Place, Prescription
 from slowtrain.script.fixes.input import (
     background_batches,
     batched_maps,
@@ -22,7 +22,13 @@ from slowtrain.script.locations.recorded_sources import handmade_input, recorded
 from slowtrain.script.navigation import node_lookup
 from slowtrain.script.text.source_file import FUNCTION_NODES, Source
 from slowtrain.trace import Trace
-from slowtrain.trace.signals.input_feed import MAX_FREE_MEMORY_SHARE, MIN_SAMPLE_CALLS, free_host_bytes
+from slowtrain.trace.signals.input_feed import (
+    MAX_FREE_MEMORY_SHARE,
+    MIN_SAMPLE_CALLS,
+    StorageRoom,
+    free_host_bytes,
+    storage_room,
+)
 
 MAX_DEVICE_COPY_BYTES = 2**30  # for all conversions together. Any accelerator has that much to spare.
 MAX_COMPRESSION_RATIO = 20.0  # gzip reaches less on measured numbers
@@ -30,9 +36,15 @@ MAX_COMPRESSION_RATIO = 20.0  # gzip reaches less on measured numbers
 
 def fits_in_memory(trace: Trace, node: Node | None, times: float = 1.0) -> bool:
     """Whether ``times`` copies of the output of ``node`` over one epoch fit in the memory that was free."""
-    free, pipe = free_host_bytes(trace), trace.pipeline
-    if node is None or pipe is None or free is None:
-        return False
+    room = _output_room(trace, node, times)
+    return room is not None and not room.on_disk
+
+
+def _output_room(trace: Trace, node: Node | None, times: float = 1.0) -> StorageRoom | None:
+    """Where ``times`` copies of the output of ``node`` over one epoch fit; None if nowhere, or if that is unknown."""
+    pipe = trace.pipeline
+    if node is None or pipe is None:
+        return None
     length = (node.written.detail.get("cardinality") or -1) if node.written else -1
     each = node.written.element_bytes if node.written else None
     parts = (node.written.detail.get("element") or ()) if node.written else ()
@@ -42,7 +54,7 @@ def fits_in_memory(trace: Trace, node: Node | None, times: float = 1.0) -> bool:
     else:
         # The last epoch may be incomplete, so this estimate is too large rather than too small.
         size = node.bytes_produced * max(pipe.batches, len(trace.steps)) / max(pipe.epochs - 1, 1)
-    return size > 0 and times * size <= MAX_FREE_MEMORY_SHARE * free
+    return storage_room(trace, times * size) if size > 0 else None
 
 
 def element_ranks(trace: Trace, node: Node | None) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
@@ -81,25 +93,31 @@ def places_drawing_per_image(trace: Trace, places: Iterable[Place]) -> tuple[Pla
     return tuple(place for place, s in sources.items() if s is not None and "RandomContrast" not in s.words)
 
 
-def cache_if_repeatable(trace: Trace, places: Iterable[Place], node: Node | None) -> tuple[Edit, ...]:
-    """Add ``.cache()`` after a generator or ``map`` at ``places``, if its output repeats and fits in memory."""
-    pipe = trace.pipeline
-    if pipe is None or pipe.epochs < 2 or any(w.family in ("Cache", "Take") for w in pipe.written):
-        return ()
-    if not fits_in_memory(trace, node):
-        return ()
+def repeatable_cache_cures(trace: Trace, places: Iterable[Place], node: Node | None, what: str) -> list[Prescription]:
+    """The edit that keeps the output of a generator or ``map`` at ``places``, if it repeats and fits somewhere.
+
+    In memory, or else in files that the script removes when it ends. ``what``: words for the output.
+    """
+    pipe, room = trace.pipeline, _output_room(trace, node)
+    if pipe is None or room is None or pipe.epochs < 2 or any(w.family in ("Cache", "Take") for w in pipe.written):
+        return []
     # If the largest output of all nodes fits too, the cache comes after the operations that follow.
     largest = max(pipe.nodes, key=lambda n: n.bytes_produced, default=None)
     furthest = fits_in_memory(trace, largest) and fits_in_memory(trace, pipe.output)
 
     def edit(source: Source, line: int) -> list[Edit]:
         for names in ((), ("from_generator",)):
-            cache_edits, same = dataset_edits.add_cache(source, line, None, *names, furthest=furthest)
+            if room.on_disk:
+                cache_edits, same = dataset_edits.add_disk_cache(source, line, None, *names)
+            else:
+                cache_edits, same = dataset_edits.add_cache(source, line, None, *names, furthest=furthest)
             if cache_edits and same:
                 return cache_edits
         return []
 
-    return recorded_edits.first_applicable(trace, places, edit)
+    changed = recorded_edits.first_applicable(trace, places, edit)
+    how = ".cache(path): it fits on the disk, and not in memory" if room.on_disk else ".cache(): it fits in memory"
+    return [Prescription("edit", Effect.EXACT, f"keep {what} with {how}", edits=changed, later=True)] if changed else []
 
 
 def python_node(trace: Trace) -> Node | None:

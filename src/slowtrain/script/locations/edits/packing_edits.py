@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 
 from slowtrain.model import Edit, Effect, Place, Prescription
 from slowtrain.script.fixes.input import dataset_edits, packed_contents
+from slowtrain.script.fixes.input.grain_reading import MODULES, USUAL_NAMES
 from slowtrain.script.fixes.input.packed_reading import READER_NAME
 from slowtrain.script.locations.edits.recorded_edits import are_valid_edits
 from slowtrain.script.locations.recorded_sources import recorded_source, recorded_sources
@@ -36,6 +37,7 @@ class PackingPlace:
     ``same_order``: False if a shuffle has to move behind it. ``datasets``: how many the script builds there.
     ``content_of``: for contents, the number of the part of
     an element that names its file. ``function_edits``: they let the function take the content in place of the file.
+    ``is_batches``: the batches of a ``PyDataset``, which the marked edit hands to the mark.
     """
 
     place: Place
@@ -44,6 +46,7 @@ class PackingPlace:
     content_of: int | None = None
     datasets: int = 1
     function_edits: tuple[Edit, ...] = ()
+    is_batches: bool = False
 
 
 def find_packed_results(trace: Trace, places: Iterable[Place]) -> PackingPlace | None:
@@ -89,6 +92,20 @@ def named_results(trace: Trace, place: Place) -> PackingPlace | None:
     return None
 
 
+def find_packed_batches(source: Source, line: int | None) -> PackingPlace | None:
+    """The data of the only call of ``fit`` at ``line``, or in the file: one that runs once and gets no arrays."""
+    calls = [
+        call
+        for call in call_index.index_of(source).calls_of("fit")
+        if line in (None, call.lineno) and READER_NAME not in source.text and _run_count(None, source, call) == 1
+    ]
+    data = [one for call in calls if (one := node_lookup.argument_value(call, "x", 0)) is not None]
+    if len(calls) != 1 or not data or isinstance(data[0], ast.Starred):
+        return None
+    marked = edits.replace_node(source, data[0], f"{MARK}({edits.node_text(source, data[0])})")
+    return PackingPlace(Place(source.file, calls[0].lineno), (marked,), is_batches=True)
+
+
 def packing_advice(trace: Trace, places: Iterable[Place]) -> list[Prescription]:
     """The advice to pack what one of ``places`` makes, if its text shows that packed elements are the same."""
     places = tuple(places)
@@ -118,17 +135,19 @@ def _marked_node(source: Source, found: Sequence[Edit]) -> ast.AST | None:
     return max(around, key=edits.node_start, default=None)
 
 
-def _run_count(trace: Trace, source: Source, node: ast.AST, depth: int = MAX_CALL_DEPTH) -> int:
+def _run_count(trace: Trace | None, source: Source, node: ast.AST, depth: int = MAX_CALL_DEPTH) -> int:
     """How often the project runs ``node``, one that is in no loop: once for each place that calls its function.
 
-    0 if the text does not tell. Each run builds a data set, and each data set needs packed elements of its own.
+    Without a trace, the project is this file. 0 if the text does not tell. Each run builds a data set, and each data
+    set needs packed elements of its own.
     """
     if scope_names.enclosing_loops(source, node):
         return 0
     function = node_lookup.enclosing_function(source, node)
     if function is None:
         return 1
-    sources = {one.text: one for one in (source, *recorded_sources(trace))}.values()
+    project = recorded_sources(trace) if trace is not None else ()
+    sources = {one.text: one for one in (source, *project)}.values()
     calls = [(one, call) for one in sources for call in call_index.index_of(one).calls_of(function.name)]
     counts = [_run_count(trace, *one, depth - 1) for one in calls] if depth and len(calls) <= MAX_DATASETS else []
     return sum(counts) if counts and all(counts) else 0
@@ -147,6 +166,8 @@ def reading_edits(source: Source, place: PackingPlace, function: str) -> list[Ed
     above = source.text.split("\n")[: edits.node_start(statement)[0] - 1]
     gap = "" if not above or not above[-1].strip() else "\n\n"
     reader = edits.insert_before(source, statement, f"{gap}{function}\n\n")
+    if place.is_batches:
+        return [reader, replace(at, text=f"{READER_NAME}()")]
     return [reader, *replace_mark(place.marked_edits, f"apply({READER_NAME})"), *place.function_edits]
 
 
@@ -157,3 +178,9 @@ def _is_inside(statement: ast.stmt, edit: Edit) -> bool:
 def tensorflow_name(source: Source) -> tuple[str, list[Edit]]:
     """How the file refers to TensorFlow, and the edits for a missing import."""
     return edits.ensure_import(source, "tensorflow", "tf")
+
+
+def reader_names(source: Source) -> tuple[dict[str, str], list[Edit]]:
+    """How the file refers to the modules that read batches, and the edits for missing imports."""
+    found = {name: edits.ensure_import(source, name, USUAL_NAMES.get(name, name)) for name in MODULES}
+    return {name: used for name, (used, _) in found.items()}, [edit for _, made in found.values() for edit in made]
