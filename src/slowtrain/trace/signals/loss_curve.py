@@ -36,6 +36,8 @@ SPIKE_FACTOR = 5.0  # times the first loss of all, and every later one
 MIN_LEVEL_SHARE = 0.7  # of the first loss of all: a loss that stays above it after a jump has learnt little
 SWING = 1.5  # from below the first half stretch over this to above it times this is a swing
 MIN_SWINGS = 2
+PLATEAU_SHARE = 0.05  # of the last stretch: stretches that are no farther from it are a plateau
+MIN_PLATEAU_STRETCHES = 3
 
 
 class LossShape(Enum):
@@ -78,6 +80,15 @@ class LossCurve:
         fall = -float(slope) * float(x[-1])
         off = float(np.abs(np.array(self.means) - (start + slope * x)).max())
         return off / fall if fall > 0 else float("inf")
+
+    @property
+    def plateau_start(self) -> int | None:
+        """The step since which the loss stays where it ends; None if it does not. A trained model's loss does, too."""
+        far = PLATEAU_SHARE * abs(self.means[-1])
+        flat = 0
+        while flat < len(self.means) and abs(self.means[-1 - flat] - self.means[-1]) <= far:
+            flat += 1
+        return self.steps - self.steps * flat // len(self.means) if flat >= MIN_PLATEAU_STRETCHES else None
 
     @property
     def is_spiked(self) -> bool:
