@@ -67,6 +67,7 @@ def test_healthy_noise_is_no_finding(seed: int, simulation: ModuleType) -> None:
         ("far_too_small", False, 0.2),
         ("far_too_large", True, 0.8),
         ("growing", True, 0.95),
+        ("oscillating", True, 0.6),
     ],
 )
 def test_a_rate_that_is_far_off_is_seen(kind: str, in_fit: bool, least: float, simulation: ModuleType) -> None:
