@@ -24,7 +24,7 @@ from slowtrain.verify.learning_rates import rate_comparison, rate_probes
 from slowtrain.verify.learning_rates.steps_to_loss import compare_steps, end_loss, first_step_at, is_falling
 from slowtrain.verify.measurement import probe_process
 from slowtrain.verify.measurement.paired_trial import Bench
-from slowtrain.verify.measurement.probe_process import Candidate, Origin, Probe, Rule, Script
+from slowtrain.verify.measurement.probe_process import TRAINING, Candidate, Origin, Probe, Rule, Script
 
 SCRIPT = "import keras\noptimizer = keras.optimizers.SGD(learning_rate={rate!r})\n"
 CAUSE = cause_by_id("numerics/slow-convergence")
@@ -178,11 +178,53 @@ def test_what_cannot_be_measured_is_one_line(measured: Callable[..., RateSweep])
         measured(0.1, failed="exit code 1: broken")
 
 
-def test_a_script_without_a_written_rate_is_one_line(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("import keras\nmodel.fit(x)\n", "no optimizer of Keras or Optax was found"),
+        (
+            "import keras\nfrom plans import plan\no = keras.optimizers.Adam(plan())\n",
+            "the learning rate in train.py:3 is plan(), and its number was not found",
+        ),
+        (
+            "import keras\na = keras.optimizers.SGD(0.1)\nb = keras.optimizers.Adam(0.2)\n",
+            "several learning rates were found (0.1 in train.py:2, 0.2 in train.py:3), and one can be measured",
+        ),
+        (
+            "import argparse, keras\np = argparse.ArgumentParser()\np.add_argument('--lr', required=True)\n"
+            "o = keras.optimizers.Adam(p.parse_args().lr)\n",
+            "the learning rate in train.py:4 is p.parse_args().lr, and its number was not found",
+        ),
+    ],
+    ids=["no optimizer", "a schedule of another file", "two optimizers", "an option without a default"],
+)
+def test_a_script_without_one_written_rate_is_one_line(text: str, why: str, tmp_path: Path) -> None:
     script = tmp_path / "train.py"
-    script.write_text("import keras\nmodel.fit(x)\n", encoding="utf-8")
-    with pytest.raises(InputError, match="no optimizer of Keras or Optax was found"):
+    script.write_text(text, encoding="utf-8")
+    (tmp_path / "plans.py").write_text("def plan():\n    return Schedule()\n", encoding="utf-8")
+    with pytest.raises(InputError) as raised:
         rate_comparison.measure_rates(Bench(Script(str(script)), tmp_path, time.monotonic() + 60))
+    assert why in str(raised.value)
+    assert "\n" not in str(raised.value)
+
+
+def test_a_number_that_sets_no_rate_ends_after_the_second_process(measured: Callable[..., RateSweep]) -> None:
+    said: list[float] = []
+
+    def same(rate: float, seed: int, steps: int, noise: float) -> np.ndarray[Any, Any]:
+        said.append(rate)
+        return descend(0.5, seed, steps, noise)
+
+    with pytest.raises(InputError, match=r"the losses are the same whatever number stands at train.py:2"):
+        measured(0.1, losses=same)
+    assert len(said) == 2
+
+
+def test_a_script_that_trains_nothing_is_one_line(measured: Callable[..., RateSweep]) -> None:
+    with pytest.raises(InputError, match="takes no training step"):
+        measured(0.1, steps=0)
+    with pytest.raises(InputError, match="its steps report no loss"):
+        measured(0.1, steps=0, work=TRAINING)
 
 
 def test_steps_to_a_loss() -> None:
