@@ -191,9 +191,8 @@ def test_what_cannot_be_measured_is_one_line(measured: Callable[..., RateSweep])
             "several learning rates were found (0.1 in train.py:2, 0.2 in train.py:3), and one can be measured",
         ),
         (
-            "import argparse, keras\np = argparse.ArgumentParser()\np.add_argument('--lr', required=True)\n"
-            "o = keras.optimizers.Adam(p.parse_args().lr)\n",
-            "the learning rate in train.py:4 is p.parse_args().lr, and its number was not found",
+            "import argparse, keras\np = argparse.ArgumentParser()\no = keras.optimizers.Adam(p.parse_args().lr)\n",
+            "the learning rate in train.py:3 is p.parse_args().lr, and its number was not found",
         ),
     ],
     ids=["no optimizer", "a schedule of another file", "two optimizers", "an option without a default"],
