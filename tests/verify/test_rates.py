@@ -351,3 +351,11 @@ def test_without_time_for_batches_the_rates_are_still_known(measured: Callable[.
     assert not sweep.batches.complete
     assert rate_probes.OVER_NOTE in sweep.notes
     assert "it is not known whether another batch than 32" in rates.batch_headline(sweep.batches)
+
+
+def test_a_loss_that_ends_above_its_start_is_compared_half_way_down_from_the_start() -> None:
+    own = np.concatenate([[1.6], np.full(199, 8.0)])
+    found = compare_steps(own, np.linspace(1.6, 0.5, 200))
+    assert found.at_least
+    assert 0.5 < found.loss < 1.6
+    assert found.times == pytest.approx(2.0, rel=0.15)
