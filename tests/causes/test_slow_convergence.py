@@ -211,7 +211,7 @@ def course(means: list[float], **changes: Any) -> Any:
 )
 def test_beside_measured_rates_the_course_of_the_run_is_named(curve: Any, says: str) -> None:
     trace = replace(parse_drawing(CAUSE.fires[0]), facts=rates())
-    found = CAUSE.find(trace)
+    found: Any = CAUSE.find(trace)
     assert says in CAUSE.evidence(trace, dataclasses.replace(found, curve=curve)).says
 
 

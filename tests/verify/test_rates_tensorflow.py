@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -11,7 +12,7 @@ import pytest
 
 from slowtrain.model.learning_rates import RateSweep
 from slowtrain.trace.loading import recording_trace
-from slowtrain.verify.learning_rates import rate_comparison, rate_probes
+from slowtrain.verify.learning_rates import batch_comparison, rate_comparison, rate_probes
 from slowtrain.verify.learning_rates.rate_probes import OWN, RateProbes, Variant
 from slowtrain.verify.measurement.paired_trial import Bench
 from slowtrain.verify.measurement.probe_process import Script
@@ -101,6 +102,19 @@ def test_a_warm_up_and_a_batch_are_made_in_memory(bench: Callable[[str], Bench])
     assert set(recording_trace.load_recording(larger.probe.folder).steps.size.tolist()) == {64}
     assert len(larger.losses) == 45, "the script has no more samples"
     assert np.isfinite(larger.losses).all()
+
+
+def test_the_batch_of_a_loop_over_arrays_is_edited(
+    bench: Callable[[str], Bench], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(batch_comparison, "MIN_TRIED_TIMES", math.inf)  # no pairs
+    probes = RateProbes(bench(LOOP))
+    found, notes = batch_comparison.compare_batches(probes, OWN, probes.run(OWN))
+    assert found is not None, notes
+    assert [(p.batch, p.rate) for p in found.points] == [(32, 0.001), (64, 0.002), (128, 0.004)]
+    assert probes.step_place is not None
+    assert [p.taken for p in found.points] == pytest.approx([9600] * 3, rel=0.03), "two epochs"
+    assert all(p.loss is not None and p.loss < 8 for p in found.points)
 
 
 def whole_measurement(bench: Bench) -> RateSweep:
