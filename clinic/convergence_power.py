@@ -45,13 +45,17 @@ Kind = Callable[[np.random.Generator, int], Any]
 
 
 def judged_shapes(kind: Kind, runs: int, seed: int, *, in_fit: bool) -> Counter[str]:
-    """How many runs of a kind have each shape; ``too few`` is that of runs with too few steps or points."""
+    """How many runs of a kind have each shape; ``too few`` is that of runs with too few steps or points.
+
+    ``plateau``: of those whose shape is unclear, how many end on one, which the evidence of measured rates names.
+    """
     rng = np.random.default_rng((seed, in_fit))
     found: Counter[str] = Counter()
     for _ in range(runs):
         run = simulated_losses.simulated_run(kind, rng, in_fit=in_fit)
         curve = build_loss_curve("loss", run.points, in_fit=in_fit)
         found[str(curve.shape.value) if curve is not None else "too few"] += 1
+        found["plateau"] += curve is not None and curve.shape is LossShape.UNCLEAR and curve.plateau_start is not None
     return found
 
 
@@ -63,7 +67,7 @@ def simulated_table(runs: int, seed: int) -> str:
     kinds = simulated_losses
     rows = [
         f"Made by `python clinic/convergence_power.py --runs {runs} --seed {seed}`.", "", "",
-        "| losses | reported by | finding | enough losses |", "|---|---|---:|---:|",
+        "| losses | reported by | finding | no finding, a plateau | enough losses |", "|---|---|---:|---:|---:|",
     ]  # fmt: skip
     wrong = total = 0
     for kind, in_fit, is_healthy in (
@@ -75,7 +79,7 @@ def simulated_table(runs: int, seed: int) -> str:
         found, judged = finding_count(shapes), runs - shapes["too few"]
         name = kind.__name__.replace("_", " ")
         name = name if is_healthy else f"**{name}**"
-        cells = (f"{found / runs:.1%}", f"{judged / runs:.0%}")
+        cells = (f"{found / runs:.1%}", f"{shapes['plateau'] / runs:.1%}", f"{judged / runs:.0%}")
         rows.append(f"| {name} | {'fit' if in_fit else 'own loop'} | {' | '.join(cells)} |")
         wrong, total = wrong + found * is_healthy, total + runs * is_healthy
     rows[2] = f"{wrong} of {total:,} healthy runs had a finding ({wrong / total:.2%}). In bold: rates that are far off."

@@ -124,6 +124,17 @@ def growing(rng: Random, steps: int) -> Any:
     return 1.0 + rng.uniform(3, 30) * np.arange(steps) / steps
 
 
+def oscillating(rng: Random, steps: int) -> Any:
+    """Each time the weights come near the valley, they are thrown out of it again."""
+    cycles, start = rng.uniform(2.5, 8), rng.uniform(0, 1.0)
+    return np.exp(rng.uniform(0.5, 2.0) * np.sin(start - 2 * np.pi * cycles * np.arange(steps) / steps))
+
+
+def stuck(rng: Random, steps: int) -> Any:
+    """The loss stays where the first steps threw it, as that of a model that is trained already does."""
+    return np.full(steps, rng.uniform(1.0, 3.0)) - rng.uniform(0, 0.02) * np.arange(steps) / steps
+
+
 SUPERVISED: tuple[Callable[[Random, int], Any], ...] = (
     exponential_fall, power_fall, with_warm_up, with_cosine, with_steps_down, with_restarts, near_zero, plateau_first,
     already_trained,
@@ -132,7 +143,7 @@ OTHERS: tuple[Callable[[Random, int], Any], ...] = (
     adversarial, agent_value_error, agent_policy_loss, negative_reward,
 )  # fmt: skip
 
-SICK: tuple[Callable[[Random, int], Any], ...] = (far_too_small, far_too_large, growing)
+SICK: tuple[Callable[[Random, int], Any], ...] = (far_too_small, far_too_large, growing, oscillating, stuck)
 
 
 def simulated_run(kind: Callable[[Random, int], Any], rng: Random, *, in_fit: bool) -> SimulatedRun:

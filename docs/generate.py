@@ -19,7 +19,7 @@ from typing import Any
 from slowtrain import cli
 from slowtrain.cause_folder import cause_files
 from slowtrain.cli import explain
-from slowtrain.model import measurements
+from slowtrain.model import learning_rates, measurements
 from slowtrain.pack import plan_file
 from slowtrain.report import crossover, doctor, documents, lint, oom, proof, rates, shrink, sizing
 
@@ -53,7 +53,7 @@ def schemas() -> dict[str, dict[str, Any]]:
         "memory": (measurements.MemoryAnswer, sizing.MEMORY_SCHEMA),
         "oom": (oom.OomDocument, oom.SCHEMA),
         "pack": (plan_file.PlanDocument, plan_file.SCHEMA),
-        "rate": (measurements.RateSweep, rates.RATE_SCHEMA),
+        "rate": (learning_rates.RateSweep, rates.RATE_SCHEMA),
         "shrink": (shrink.ShrinkDocument, shrink.SCHEMA),
     }
     return {name: documents.json_schema(kind, schema) for name, (kind, schema) in kinds.items()}

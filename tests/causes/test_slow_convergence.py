@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import importlib
 import sys
 from pathlib import Path
@@ -66,6 +67,7 @@ def test_healthy_noise_is_no_finding(seed: int, simulation: ModuleType) -> None:
         ("far_too_small", False, 0.2),
         ("far_too_large", True, 0.8),
         ("growing", True, 0.95),
+        ("oscillating", True, 0.6),
     ],
 )
 def test_a_rate_that_is_far_off_is_seen(kind: str, in_fit: bool, least: float, simulation: ModuleType) -> None:
@@ -181,7 +183,59 @@ def test_a_measurement_whose_time_ended_leaves_it_unchecked(simulation: ModuleTy
     assert (found.diagnoses, found.healthy, found.unchecked[0].missing) == ((), (), ("rates",))
 
 
-@pytest.mark.parametrize("broken", [{"gain": {}}, {"steps": None}, {"loss": "low"}], ids=str)
+@pytest.mark.parametrize("broken", [{"gain": {}}, {"steps": None}, {"loss": "low"}, {"batches": 1}], ids=str)
 def test_a_damaged_measurement_is_none(broken: dict[str, Any]) -> None:
     trace = replace(parse_drawing(CAUSE.quiet[-2]), facts=rates(**broken))
     assert CAUSE.find(trace) is None
+
+
+def course(means: list[float], **changes: Any) -> Any:
+    """A curve of 1,000 steps with these means in its ten stretches."""
+    first = means[0]
+    known = {"first": first, "highest": first, "highest_later": first, "swings": 0, "in_fit": True, **changes}
+    return loss_curve.LossCurve("loss", 1000, tuple(means), **known)
+
+
+@pytest.mark.parametrize(
+    ("curve", "says"),
+    [
+        (
+            course([2.4, 2.1, 2.02, 2.0, 2.01, 2.0, 1.99, 2.0, 2.01, 2.0]),
+            "loss stays at 2 from step 200 of 1,000 on, on",
+        ),
+        (course([2.3] * 10), "in the run, loss stays at 2.3, on a plateau"),
+        (course([1.0, 0.5, 1.6, 0.5, 1.6, 0.6, 1.0, 0.6, 0.5, 1.0], swings=2), "loss oscillated: 2 times it rose"),
+        (course([1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0, 9.0]), "loss diverged: it rose from 1 to 9"),
+    ],
+    ids=["plateau", "flat", "oscillation", "divergence"],
+)
+def test_beside_measured_rates_the_course_of_the_run_is_named(curve: Any, says: str) -> None:
+    trace = replace(parse_drawing(CAUSE.fires[0]), facts=rates())
+    found: Any = CAUSE.find(trace)
+    assert says in CAUSE.evidence(trace, dataclasses.replace(found, curve=curve)).says
+
+
+def test_a_loss_that_falls_to_the_end_is_on_no_plateau() -> None:
+    for falling in (np.linspace(2.4, 1.4, 10), 2.4 * 0.6 ** np.arange(10)):
+        assert course(falling.tolist()).plateau_start is None
+
+
+def test_a_plateau_alone_is_no_finding() -> None:
+    """The loss of a model that is trained already looks the same."""
+    assert course([2.3] * 10).shape is LossShape.UNCLEAR
+
+
+def test_a_warm_up_and_a_batch_that_were_measured_are_cures() -> None:
+    gain = {"rate": 0.1, "times": 8.0, "low": 6.0, "high": 11.0, "pairs": 3, "at_least": False, "warm_up_steps": 40}
+    batch = {"batch": 256, "rate": 0.2, "times": 1.9, "low": 1.6, "high": 2.3, "samples_times": 1.1, "pairs": 3}
+    about = rates(rate=0.1, gain=gain, batches={"batch": 64, "gain": batch})
+    trace = replace(parse_drawing(CAUSE.fires[0]), facts=about, signals=frozenset({Signal.RATES}))
+    one = diagnose_trace(trace, [CAUSE]).diagnoses[0]
+    assert "0.1 needs 8 times as many steps to a loss of 0.4 as after a warm-up of 40 steps" in one.evidence.says
+    warm_up, larger = (p.says for p in one.prescriptions)
+    assert warm_up == "let the learning rate rise from 0 to 0.1 in the first 40 steps"
+    assert larger == (
+        "then batches of 256 with a learning rate of 0.2: batches of 64 need 1.9 times as many seconds to the same "
+        "loss (95 %: 1.6 to 2.3)"
+    )
+    assert {str(p.effect) for p in one.prescriptions} == {"changes training"}

@@ -14,8 +14,8 @@ from slowtrain.model.shrinking import LayerShare, Unmeasured
 from slowtrain.trace import Trace
 from slowtrain.trace.loading import recording_trace
 from slowtrain.verify.alternatives import model_alternatives
-from slowtrain.verify.alternatives.loss_curves import LossCurve
 from slowtrain.verify.alternatives.model_alternatives import Change, ModelContents
+from slowtrain.verify.learning_rates.loss_curves import LossCurve
 from slowtrain.verify.measurement import probe_process
 from slowtrain.verify.measurement.probe_process import Candidate, Rule, Script, Treatment
 

@@ -1,10 +1,10 @@
-"""``slowtrain rate``: the loss at other learning rates."""
+"""``slowtrain rate``: the loss at other learning rates and with other batches."""
 
 from __future__ import annotations
 
 import argparse
 
-HELP = "measure how fast the loss falls at other learning rates: whether the script's own is far from the best"
+HELP = "measure how fast the loss falls at other learning rates and batches than the script's own"
 EXAMPLES = """
 slowtrain rate train.py --epochs 3
 slowtrain rate --budget 20m --json rate.json -m mypackage.train
@@ -26,11 +26,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def main(args: argparse.Namespace) -> int:
     from slowtrain.cli import _answers, _measuring
     from slowtrain.report import rates as report
-    from slowtrain.verify.learning_rates import rate_probes
+    from slowtrain.verify.learning_rates import rate_comparison
 
     _measuring.require_recording(args)
     bench = _measuring.create_bench(args, args.script, "rate")
-    answer = rate_probes.measure_rates(bench)
+    answer = rate_comparison.measure_rates(bench)
     document = report.rate_json(answer)
     for folder in (bench.folder, *((args.recording,) if args.recording is not None else ())):
         _answers.write_file(folder / RATE_FILE, document)

@@ -205,58 +205,6 @@ class BatchCurve:
 
 
 @dataclass(frozen=True)
-class RatePoint:
-    """One process at a learning rate: the mean loss of the last tenth of its steps; None if it was not finite.
-
-    ``steps``: after so many steps it had the loss of the sweep; None if it never had it.
-    """
-
-    rate: float
-    loss: float | None
-    steps: int | None
-
-
-@dataclass(frozen=True)
-class RateGain:
-    """``rate`` against the script's own over pairs of processes with other seeds.
-
-    ``times`` as many steps are needed at the script's own rate, with a 95 % interval; ``high`` is None if there is no
-    upper bound. ``at_least``: the script's own rate never had that loss, so that all its steps are counted.
-    """
-
-    rate: float
-    times: float
-    low: float
-    high: float | None
-    pairs: int
-    at_least: bool
-
-
-@dataclass(frozen=True)
-class RateSweep:
-    """Losses at multiples of a script's learning rate, over the same number of steps, samples and seed.
-
-    ``loss``: what the steps to it are counted for: the loss that the script's own rate reaches, or, if the loss at that
-    rate does not fall, half of the way down to that of the best rate. ``gain``: of the best rate; None if no other was
-    clearly better, or if it is not known, because the time ended (``complete`` is False then). ``seeded``: whether
-    other seeds gave other losses. ``measured_on``: kind and name of the device that took the steps.
-    """
-
-    script: str
-    rate: float
-    place: str
-    steps: int
-    loss: float | None
-    points: tuple[RatePoint, ...]
-    gain: RateGain | None
-    complete: bool
-    seeded: bool | None = None
-    measured_on: Mapping[str, str | None] = field(default_factory=dict)
-    source_sha256: str | None = None
-    notes: tuple[str, ...] = field(default=())
-
-
-@dataclass(frozen=True)
 class Range:
     """A value with its 95 % interval; an end is infinite if the data set no bound."""
 

@@ -36,6 +36,8 @@ SPIKE_FACTOR = 5.0  # times the first loss of all, and every later one
 MIN_LEVEL_SHARE = 0.7  # of the first loss of all: a loss that stays above it after a jump has learnt little
 SWING = 1.5  # from below the first half stretch over this to above it times this is a swing
 MIN_SWINGS = 2
+PLATEAU_SHARE = 0.02  # of the last stretch: stretches that are no farther from it are a plateau
+MIN_PLATEAU_STRETCHES = 5  # with four, noise makes one of 1 in 70 losses that fall slowly
 
 
 class LossShape(Enum):
@@ -80,6 +82,15 @@ class LossCurve:
         return off / fall if fall > 0 else float("inf")
 
     @property
+    def plateau_start(self) -> int | None:
+        """The step since which the loss stays where it ends; None if it does not. A trained model's loss does, too."""
+        far = PLATEAU_SHARE * abs(self.means[-1])
+        flat = 0
+        while flat < len(self.means) and abs(self.means[-1 - flat] - self.means[-1]) <= far:
+            flat += 1
+        return self.steps - self.steps * flat // len(self.means) if flat >= MIN_PLATEAU_STRETCHES else None
+
+    @property
     def is_spiked(self) -> bool:
         """Whether the loss jumped in the first stretch, above its first value and above all that came later."""
         return self.highest > SPIKE_FACTOR * max(self.first, self.highest_later)
@@ -96,10 +107,10 @@ class LossCurve:
         if self.in_fit:
             if self.is_spiked and min(self.means[1:]) > MIN_LEVEL_SHARE * self.first:
                 return LossShape.SPIKED
-            if min(self.means[-3:]) > RISE_FACTOR * self.means[0]:
-                return LossShape.RISING
             if self.swings >= MIN_SWINGS:
                 return LossShape.SWINGING
+            if min(self.means[-3:]) > RISE_FACTOR * self.means[0]:
+                return LossShape.RISING
         if MIN_FALL_SHARE <= self.fall_share <= MAX_FALL_SHARE and self.bend_share < MAX_BEND_SHARE:
             return LossShape.STRAIGHT
         return LossShape.UNCLEAR

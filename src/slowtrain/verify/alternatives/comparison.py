@@ -17,10 +17,10 @@ from slowtrain.number_text import format_count
 from slowtrain.trace import Trace
 from slowtrain.trace.loading import recording_trace, side_files
 from slowtrain.trace.signals.device import op_work
-from slowtrain.verify.alternatives.loss_curves import LossCurve, loss_curve
 from slowtrain.verify.alternatives.model_alternatives import AS_IS, Change, ModelContents, layer_shares, model_changes
 from slowtrain.verify.batch_sizes import throughput_curve
 from slowtrain.verify.batch_sizes.batch_probe import UNTRAINED, BatchProbes, step_batch
+from slowtrain.verify.learning_rates.loss_curves import LossCurve, loss_curve
 from slowtrain.verify.measurement import probe_process
 from slowtrain.verify.measurement.paired_trial import Bench, speedup_ratio
 from slowtrain.verify.measurement.probe_process import Candidate, Probe, Rule, Treatment

@@ -1,1 +1,1 @@
-"""Losses at other learning rates than the script's own."""
+"""Losses at other learning rates and with other batches than the script's own."""

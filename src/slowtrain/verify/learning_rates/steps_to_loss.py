@@ -58,14 +58,16 @@ def is_falling(losses: Floats) -> bool:
 def compare_steps(own: Floats, other: Floats) -> StepsToLoss:
     """Compare a run with one at another rate, over equally many steps.
 
-    If the loss of the own run does not fall, half of the way down from there to the end of the other one counts, if
-    that one's falls. The noise of a loss that does not fall reaches its own mean at any step.
+    If the loss of the own run does not fall, half of the way down from there, or from the start if that is lower, to
+    the end of the other one counts, if that one's falls. The noise of a loss that does not fall reaches its own mean at
+    any step.
     """
     if is_falling(own):
         loss = end_loss(own)
     else:
-        level = end_loss(own)
-        level = level if math.isfinite(level) else float(other[: _smoothed_count(len(other))].mean())
+        # A loss that ends above its start had that level before its first useful step.
+        start = max(float(other[0]), float(other[: _smoothed_count(len(other))].mean()))
+        level = min(end_loss(own), start)
         loss = (level + end_loss(other)) / 2
         if not is_falling(other):
             return StepsToLoss(loss, len(own), None, at_least=True)

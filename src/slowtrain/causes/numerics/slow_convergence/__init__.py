@@ -24,7 +24,10 @@ UNPROVEN = "only runs at other learning rates can show whether the rate is the r
 
 @dataclass(frozen=True)
 class SlowLoss:
-    """``rates`` if other rates were measured, else the ``curve`` of the run's own losses. ``where``: see the text."""
+    """The ``curve`` of the run's own losses, if there are enough, and ``rates`` if others were measured.
+
+    Without ``rates``, the curve shows that something is wrong. ``where``: lines to change, and the training.
+    """
 
     curve: LossCurve | None
     rates: MeasuredRates | None
@@ -50,7 +53,7 @@ class SlowConvergence(Cause[SlowLoss]):
         rates = rate_sweep.read_rates(trace)
         if rates is not None:
             is_far = rates.times >= MIN_TIMES_FEWER and rates.low >= MIN_LOW_TIMES
-            found = SlowLoss(None, rates) if is_far else None
+            found = SlowLoss(trace.compute_once(loss_curve.read_loss_curve), rates) if is_far else None
         else:
             curve = _suspect_curve(trace)
             found = SlowLoss(curve, None) if curve is not None else None
@@ -62,9 +65,9 @@ class SlowConvergence(Cause[SlowLoss]):
         return SlowLoss(found.curve, found.rates, where)
 
     def evidence(self, trace: Trace, finding: SlowLoss) -> Evidence:
-        if finding.rates is not None:
-            return _measured_evidence(finding.rates, finding.where)
         curve = finding.curve
+        if finding.rates is not None:
+            return _measured_evidence(finding.rates, curve, finding.where)
         if curve is None:
             raise ValueError("a finding has rates or a curve")
         first, last = curve.means[0], curve.means[-1]
@@ -81,22 +84,41 @@ def _suspect_curve(trace: Trace) -> LossCurve | None:
     return None if curve is None or curve.shape is LossShape.UNCLEAR else curve
 
 
-def _measured_evidence(rates: MeasuredRates, where: tuple[Place, ...]) -> Evidence:
+def _measured_evidence(rates: MeasuredRates, curve: LossCurve | None, where: tuple[Place, ...]) -> Evidence:
     least = "at least " if rates.at_least else ""
     ends = f"{format_number(rates.low, 2)} to {format_number(rates.high, 2)}"
     interval = f"over {format_number(rates.low, 2)}" if rates.at_least else ends
+    other = f"one of {rates.best:.3g}"
+    if rates.warm_up_steps:
+        other = f"after a warm-up of {format_count(rates.warm_up_steps, 'step')}"
     says = (
         f"measured over {format_count(rates.steps, 'step')}: a learning rate of {rates.own:.3g} needs {least}"
-        f"{format_number(rates.times, 2)} times as many steps to a loss of {format_number(rates.loss)} as one of "
-        f"{rates.best:.3g} (95 %: {interval})"
+        f"{format_number(rates.times, 2)} times as many steps to a loss of {format_number(rates.loss)} as {other} "
+        f"(95 %: {interval})"
     )
+    course = _describe_course(curve) if curve is not None else ""
     numbers = {"rate": rates.own, "best_rate": rates.best, "times_the_steps": rates.times, "low_times": rates.low}
-    return Evidence(says, numbers, where)
+    return Evidence(f"{says}; in the run, {course}" if course else says, numbers, where)
+
+
+def _describe_course(curve: LossCurve) -> str:
+    """What the losses show beside measured rates: also a plateau, which alone shows nothing."""
+    if curve.shape is not LossShape.UNCLEAR:
+        return _describe_curve(curve)
+    since = curve.plateau_start
+    if since is None:
+        return ""
+    stays = f"{_loss_name(curve)} stays at {format_number(curve.means[-1])}"
+    return f"{stays} from step {since:,} of {curve.steps:,} on, on a plateau" if since else f"{stays}, on a plateau"
+
+
+def _loss_name(curve: LossCurve) -> str:
+    return "the step's result" if curve.name.startswith("result") else curve.name
 
 
 def _describe_curve(curve: LossCurve) -> str:
     first, last = (format_number(curve.means[i]) for i in (0, -1))
-    name = "the step's result" if curve.name.startswith("result") else curve.name
+    name = _loss_name(curve)
     over = f"over {format_count(curve.steps, 'step')}"
     if curve.shape is LossShape.STRAIGHT:
         return (
@@ -109,5 +131,8 @@ def _describe_curve(curve: LossCurve) -> str:
             f"{format_count(curve.steps, 'step')}, and fell little below its first value since ({last} at the end)"
         )
     if curve.shape is LossShape.RISING:
-        return f"{name} rose from {first} to {last} {over}"
-    return f"{name} rose from below its first level to above it again and again {over}; it ended at {last}"
+        return f"{name} diverged: it rose from {first} to {last} {over}"
+    return (
+        f"{name} oscillated: {curve.swings} times it rose from below its first level to above it {over}; it ended at "
+        f"{last}"
+    )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeGuard
 
 from slowtrain.model import Edit, Place
@@ -34,34 +34,77 @@ SCHEDULES = {
     "constant_schedule": ("value",),
     "warmup_cosine_decay_schedule": ("init_value", "peak_value", "end_value"),
 }
+# With plain gradients twice the batch allows twice the rate; where they are divided by their size, about 1.4 times
+# (Malladi and others, "On the SDEs and scaling rules for adaptive gradient algorithms", 2022). "": the script's own.
+LINEAR_OPTIMIZERS = frozenset({"SGD", "sgd", "lars", ""})
 RATE_KEYWORDS = ("learning_rate", "lr")
+MAX_WRITTEN_CHARACTERS = 60  # of a rate's expression in a message
 RATE_NAME = re.compile(r"(?:base_|init_|initial_|max_|peak_)?(?:lr|learning_?rate)", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
 class WrittenRate:
-    """The rate of the only optimizer of a file: its number (the largest of a schedule), and where it is written."""
+    """The rate of the only optimizer of a file: its number (the largest of a schedule), and where it is written.
+
+    ``kind``: the optimizer's class, or Optax's function; empty if the script updates its weights itself. ``argument``:
+    what the optimizer gets as its rate, if that is a number; None if it is the default or a schedule, or if several
+    optimizers get the number.
+    """
 
     value: float
     place: Place
     numbers: tuple[ast.Constant, ...]  # every number that has to be multiplied; empty if the rate is the default
-    optimizer: ast.expr | None = None  # the call without a rate, or the name that compile() gets
+    optimizer: ast.expr | None = None  # the call, or the name that compile() gets
+    kind: str = ""
+    argument: ast.expr | None = None
 
-    def edits_for(self, source: Source, factor: float) -> tuple[Edit, ...]:
-        """The edits that multiply the rate by ``factor``."""
+    def edits_for(self, source: Source, factor: float, warm_up_steps: int = 0) -> tuple[Edit, ...]:
+        """The edits that multiply the rate by ``factor``, to which it rises in ``warm_up_steps`` first steps.
+
+        With a warm-up, empty if ``can_warm_up`` is False.
+        """
+        if warm_up_steps and not self.can_warm_up:
+            return ()
+        before, after, more = self._warm_up_text(source, warm_up_steps) if warm_up_steps else ("", "", [])
+        rate = f"{before}{rate_literal(self.value * factor)}{after}"
         if self.numbers:
-            return tuple(
-                edits.replace_node(source, node, rate_literal(_number(node) * factor)) for node in self.numbers
-            )
-        rate = rate_literal(self.value * factor)
-        if isinstance(self.optimizer, ast.Call):
-            return (edits.set_keyword(source, self.optimizer, RATE_KEYWORDS[0], rate),)
-        if isinstance(self.optimizer, ast.Constant):
-            keras, more = keras_models.keras_reference(source)
-            kind = NAMED_OPTIMIZERS[str(self.optimizer.value).lower()]
-            text = f"{keras}.optimizers.{kind}(learning_rate={rate})"
-            return (edits.replace_node(source, self.optimizer, text), *more)
-        return ()
+            for node in self.numbers:
+                more.append(edits.replace_node(source, node, rate_literal(_number(node) * factor)))
+            if warm_up_steps and self.argument is not None:
+                more.append(edits.insert_text(source, edits.node_start(self.argument), before))
+                more.append(edits.insert_text(source, edits.node_end(self.argument), after))
+        elif isinstance(self.optimizer, ast.Call):
+            more.append(edits.set_keyword(source, self.optimizer, RATE_KEYWORDS[0], rate))
+        elif isinstance(self.optimizer, ast.Constant):
+            keras, imported = keras_models.keras_reference(source)
+            text = f"{keras}.optimizers.{self.kind}(learning_rate={rate})"
+            more = [edits.replace_node(source, self.optimizer, text), *imported]
+        return tuple(more)
+
+    @property
+    def can_warm_up(self) -> bool:
+        """Whether a schedule can be put around the rate."""
+        if isinstance(self.optimizer, ast.Call) and self.kind in OPTAX_OPTIMIZERS:
+            return self.argument is not None and isinstance(self.optimizer.func, ast.Attribute)
+        return self.optimizer is not None and (self.argument is not None or not self.numbers)
+
+    @property
+    def scales_linearly(self) -> bool:
+        """Whether the rate is multiplied like the batch, and not by the square root of that."""
+        return self.kind in LINEAR_OPTIMIZERS
+
+    def warm_up_call(self, source: Source, steps: int) -> str:
+        """The schedule to write in place of the rate."""
+        before, after, _ = self._warm_up_text(source, steps)
+        return f"{before}{rate_literal(self.value)}{after}"
+
+    def _warm_up_text(self, source: Source, steps: int) -> tuple[str, str, list[Edit]]:
+        """What stands before and after the rate in a schedule that rises to it, and the edits for an import."""
+        if isinstance(self.optimizer, ast.Call) and self.kind in OPTAX_OPTIMIZERS:
+            optax = ast.unparse(self.optimizer.func).rpartition(".")[0]
+            return f"{optax}.linear_schedule(0.0, ", f", {steps})", []
+        keras, imported = keras_models.keras_reference(source)
+        return f"{keras}.optimizers.schedules.PolynomialDecay(0.0, {steps}, ", ")", imported
 
 
 def rate_literal(rate: float) -> str:
@@ -85,8 +128,31 @@ def written_rates(source: Source) -> list[WrittenRate]:
         rate = _rate_of(source, node)
         if rate is None:
             return []  # with one of several rates unknown, the other is not the rate of the training
-        found.setdefault(rate.numbers or id(rate.optimizer), rate)
+        key = rate.numbers or id(rate.optimizer)
+        found[key] = replace(found[key], argument=None) if key in found else rate
     return list(found.values())
+
+
+def unfound_rate_reason(sources: Iterable[Source]) -> str:
+    """Why ``find_rate`` finds none in these files."""
+    known: list[WrittenRate] = []
+    for source in sources:
+        known += written_rates(source)
+        for node in (*_optimizer_calls(source), *_named_optimizers(source)):
+            if _rate_of(source, node) is None:
+                given = _given_rate(node) if isinstance(node, ast.Call) else None
+                written = (
+                    ast.unparse(given)[:MAX_WRITTEN_CHARACTERS] if given is not None else "not an argument of its own"
+                )
+                return (
+                    f"the learning rate in {Place(source.file, node.lineno).short} is {written}, and its number was "
+                    "not found; it has to be a number in the text, the default of an option, or a schedule of Keras "
+                    "or Optax with such numbers"
+                )
+    if len(known) < 2:
+        return "no optimizer of Keras or Optax was found, nor a number that is called learning_rate"
+    several = ", ".join(f"{rate_literal(rate.value)} in {rate.place.short}" for rate in known)
+    return f"several learning rates were found ({several}), and one can be measured"
 
 
 def _optimizer_calls(source: Source) -> Iterator[ast.Call]:
@@ -109,16 +175,24 @@ def _named_optimizers(source: Source) -> Iterator[ast.Constant]:
 def _rate_of(source: Source, optimizer: ast.expr) -> WrittenRate | None:
     place = Place(source.file, optimizer.lineno)
     if isinstance(optimizer, ast.Constant):
-        return WrittenRate(OPTIMIZERS[NAMED_OPTIMIZERS[str(optimizer.value).lower()]], place, (), optimizer)
+        kind = NAMED_OPTIMIZERS[str(optimizer.value).lower()]
+        return WrittenRate(OPTIMIZERS[kind], place, (), optimizer, kind)
     if not isinstance(optimizer, ast.Call) or any(k.arg is None for k in optimizer.keywords):
         return None
-    given = next((v for k in RATE_KEYWORDS if (v := find.argument_value(optimizer, k)) is not None), None)
-    given = given if given is not None or not optimizer.args else optimizer.args[0]
+    kind, given = find.called_name(optimizer), _given_rate(optimizer)
     if given is None:
-        default = OPTIMIZERS.get(find.called_name(optimizer))
-        return WrittenRate(default, place, (), optimizer) if default is not None else None
+        default = OPTIMIZERS.get(kind)
+        return WrittenRate(default, place, (), optimizer, kind) if default is not None else None
     numbers = _rate_numbers(source, given)
-    return _number_rate(source, numbers) if numbers else None
+    if not numbers:
+        return None
+    is_number = _is_rate(setting_origins.written_value(source, given))
+    return replace(_number_rate(source, numbers), optimizer=optimizer, kind=kind, argument=given if is_number else None)
+
+
+def _given_rate(optimizer: ast.Call) -> ast.expr | None:
+    given = next((v for k in RATE_KEYWORDS if (v := find.argument_value(optimizer, k)) is not None), None)
+    return given if given is not None or not optimizer.args else optimizer.args[0]
 
 
 def _rate_numbers(source: Source, node: ast.expr) -> tuple[ast.Constant, ...]:
