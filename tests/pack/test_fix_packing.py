@@ -175,7 +175,7 @@ SCRIPT = """
         image = tf.io.decode_png(tf.io.read_file(path), channels=3)
         return tf.image.resize(image, (24, 24)) / 255.0, tf.strings.length(path) % 2
 
-    files = sorted(glob.glob("images/*.png"))
+    files = sorted(glob.glob("images/*.png")) * 100
     dataset = tf.data.Dataset.from_tensor_slices(files).map(load).batch(16)
     dataset = dataset.map(lambda x, y: (tf.image.random_flip_left_right(x), y))
     model = tf.keras.Sequential([tf.keras.layers.Flatten(), tf.keras.layers.Dense(2)])
@@ -187,13 +187,13 @@ SCRIPT = """
 @pytest.mark.bench
 @pytest.mark.tensorflow
 def test_fix_packs_what_is_left_after_cheaper_edits(tmp_path: Path) -> None:
-    """Two epochs of a minute each: no probe sees a cache, and a parallel map leaves the decoding."""
+    """An epoch takes longer than a probe, so that no cache can be proven, and a parallel map leaves the decoding."""
     import tensorflow as tf
 
     rng = np.random.default_rng(0)
     (tmp_path / "images").mkdir()
-    for n in range(3000):
-        content = tf.io.encode_png(rng.integers(0, 255, (256, 256, 3), np.uint8)).numpy()
+    for n in range(100):
+        content = tf.io.encode_png(rng.integers(0, 255, (512, 512, 3), np.uint8)).numpy()
         (tmp_path / "images" / f"{n:04d}.png").write_bytes(content)
     (tmp_path / "train.py").write_text(textwrap.dedent(SCRIPT))
 

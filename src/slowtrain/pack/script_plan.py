@@ -37,6 +37,7 @@ from slowtrain.whatif import Supply
 DIAGNOSIS_S = 20.0  # of training: two profiler windows
 SAMPLING_SHARE = 0.3  # of the time left may go into the sample
 MAKING_FAMILIES = frozenset({"Map", "FlatMap", "Interleave", "Generator"})
+READING_NODE = "ParallelMapV2"  # of the text that reads packed elements
 SAMPLE_PLAN = "sample"  # in place of a plan's id
 NO_ROOM = "the disk has too little room for the packed data"
 NO_PLACE = (
@@ -113,7 +114,7 @@ def try_packing(
     parallelism = max(node.parallelism or 1.0, 1.0) if node else 1.0
     place, sampled, rejected = _faster_place(bench, output, found, parallelism, files)
     plan = replace(_plan_of(bench, output, place, sampled, files), rejected=rejected)
-    plan = replace(plan, saving=packing_saving(trace, place.place, plan.sample))
+    plan = replace(plan, saving=packing_saving(trace, place.place, plan.sample, plan.form.block))
     attempt = _try_sample(bench, plan, sampled, place, files)
     verdict = attempt.verdict
     notes = [f"not proven: {attempt.why}"] if verdict is None or verdict.loss == "differs" else []
@@ -269,16 +270,25 @@ def _plan_of(bench: Bench, output: Path, place: PackingPlace, sampled: SampledPl
     )
 
 
-def packing_saving(trace: Trace, place: Place, sample: PackingSample) -> Saving | None:
-    """What reading packed elements saves of a step, by replaying the recorded pipeline; None if it is unknown there."""
+def packing_saving(trace: Trace, place: Place, sample: PackingSample, block: int = 1) -> Saving | None:
+    """What reading packed elements saves of a step, by replaying the recorded pipeline; None if it is unknown there.
+
+    The text that reads them is a parallel map, which is called once for each record of ``block`` elements.
+    """
     pipe = trace.pipeline
     node = _node_at(trace, place)
     if pipe is None or node is None:
         return None
     count = input_feed.calls_per_batch(pipe, node)
-    upstream: list[Node] = [structs.replace(n, ms=0.0) for n in pipe.upstream_nodes(node)]
-    read = structs.replace(node, ms=count * sample.ready_us / 1e3, parallelism=1.0)
-    supply = Supply(pipeline=pipe.with_nodes(read, *upstream), spread=(0.7, 1.1))
+    upstream: list[Node] = [structs.replace(n, ms=0.0, elements=0.0) for n in pipe.upstream_nodes(node)]
+    ms = count * sample.ready_us / 1e3
+    read = structs.replace(node, name=READING_NODE, ms=ms, elements=count / block, parallelism=1.0)
+    nested = any(input_feed.find_nested_datasets(trace, of_files=files) is not None for files in (True, False))
+    held = any(n.name == "Generator" for n in (node, *pipe.upstream_nodes(node)))  # by Python, under its lock
+    changed = pipe.with_nodes(read, *upstream)
+    supply = Supply(
+        pipeline=changed, nested=nested and node.family in input_feed.NESTING_FAMILIES, lock=held, spread=(0.7, 1.1)
+    )
     return price_remedies(trace, [supply], "step")
 
 
