@@ -279,13 +279,21 @@ def packing_saving(trace: Trace, place: Place, sample: PackingSample, block: int
     node = _node_at(trace, place)
     if pipe is None or node is None:
         return None
-    count = input_feed.calls_per_batch(pipe, node)
-    upstream: list[Node] = [structs.replace(n, ms=0.0, elements=0.0) for n in pipe.upstream_nodes(node)]
-    ms = count * sample.ready_us / 1e3
-    read = structs.replace(node, name=READING_NODE, ms=ms, elements=count / block, parallelism=1.0)
+    upstream, count = pipe.upstream_nodes(node), input_feed.calls_per_batch(pipe, node)
+    gone = {node.id, *(n.id for n in upstream)}
+    new = max(n.id for n in pipe.nodes) + 1  # not the node's own: what the recording says of that does not hold for it
+    read = structs.replace(
+        node, id=new, name=READING_NODE, inputs=(), ms=count * sample.ready_us / 1e3, elements=count / block,
+        parallelism=1.0,
+    )  # fmt: skip
+    stay = [
+        structs.replace(n, inputs=tuple(new if i == node.id else i for i in n.inputs))
+        for n in pipe.nodes
+        if n.id not in gone
+    ]
+    changed = structs.replace(pipe, nodes=(read, *stay))
     nested = any(input_feed.find_nested_datasets(trace, of_files=files) is not None for files in (True, False))
-    held = any(n.name == "Generator" for n in (node, *pipe.upstream_nodes(node)))  # by Python, under its lock
-    changed = pipe.with_nodes(read, *upstream)
+    held = any(n.name == "Generator" for n in (node, *upstream))  # by Python, under its lock
     supply = Supply(
         pipeline=changed, nested=nested and node.family in input_feed.NESTING_FAMILIES, lock=held, spread=(0.7, 1.1)
     )
