@@ -30,6 +30,10 @@ from .test_plan_files import PLAN
 
 SAVING = Saving("step", 2.0, 1.0, 1.5, 2.5)
 TRIED = Attempt("packing", "write it once", Effect.EXACT, SAVING, PLAN.proof, True, "", remark="loss within 1e-6")
+NOT_SHOWN = (
+    "the text does not show that data.py:7 gives the same in each epoch; if you know that it does: slowtrain pack "
+    "--plan pack.json --at data.py:7 train.py"
+)
 ADVICE = ManualCure("input/unsharded-files", "or write it: slowtrain pack --plan pack.json train.py", Effect.EXACT)
 
 
@@ -121,7 +125,12 @@ def test_a_sample_that_does_not_gain_is_a_dropped_cure(tried: Callable[..., Any]
 @pytest.mark.parametrize(
     ("attempt", "left_s", "notes"),
     [
-        (script_plan.NothingToPack("nothing"), 300.0, ()),
+        (script_plan.NothingToPack("train.py", ""), 300.0, ()),
+        (
+            script_plan.NothingToPack("train.py", "data.py:7"),
+            300.0,
+            (f"input/python-input: packing was not tried: {NOT_SHOWN}",),
+        ),
         (InputError("ragged data"), 300.0, ("input/python-input: packing was not tried: ragged data",)),
         (TRIED, 10.0, ("input/python-input: packing was not tried: no time was left; give a longer --budget",)),
     ],

@@ -41,10 +41,10 @@ def with_packing(bench: Bench, proof: Proof) -> tuple[Proof, PackingPlan | None]
         if bench.left_s < _required_s(recording):
             raise InputError("no time was left; give a longer --budget")
         plan, attempt = script_plan.try_packing(bench, output, recording, files=files)
-    except script_plan.NothingToPack:
-        return proof, None
+    except script_plan.NothingToPack as error:
+        return (_with_note(proof, largest, _naming_hint(bench, error.named)) if error.named else proof), None
     except InputError as error:
-        return replace(proof, notes=(*proof.notes, f"{largest.cause}: packing was not tried: {error}")), None
+        return _with_note(proof, largest, str(error)), None
     remark = f"proven on a sample of {format_count(plan.sample.elements, 'element')}"
     remark += f"; {attempt.remark}" if attempt.remark else ""
     planned = replace(attempt, name=largest.cause, kept=False, planned=attempt.kept, remark=remark)
@@ -56,6 +56,17 @@ def with_packing(bench: Bench, proof: Proof) -> tuple[Proof, PackingPlan | None]
         plan = replace(plan, patch=patch, notes=(*plan.notes, f"for the script with {patch} applied"))
     by_hand = tuple(one for one in proof.by_hand if PLAN_COMMAND not in one.says)
     return replace(proof, packing=_planned_packing(bench, plan), by_hand=by_hand), plan
+
+
+def _with_note(proof: Proof, cause: Diagnosis, why: str) -> Proof:
+    return replace(proof, notes=(*proof.notes, f"{cause.cause}: packing was not tried: {why}"))
+
+
+def _naming_hint(bench: Bench, named: str) -> str:
+    """What to do if the text does not show that the results of the line ``named`` are the same in each epoch."""
+    script = [*(["-m"] if bench.script.module else []), bench.script.target, *bench.script.arguments]
+    command = shlex.join([*PLAN_COMMAND.split(), PLAN_FILE, "--at", named, *script])
+    return f"the text does not show that {named} gives the same in each epoch; if you know that it does: {command}"
 
 
 def _largest_step_cause(checkup: Checkup) -> Diagnosis | None:

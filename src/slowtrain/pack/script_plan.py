@@ -42,7 +42,7 @@ SAMPLE_PLAN = "sample"  # in place of a plan's id
 NO_ROOM = "the disk has too little room for the packed data"
 NO_PLACE = (
     "packing needs a map, from_generator, interleave or flat_map that is built once and gives the same results in each "
-    "epoch; the text shows none in the pipeline of {script}; if you know that one is, name it with --at FILE:LINE"
+    "epoch; the text shows none in the pipeline of {script}; if you know that one is, name it with --at {at}"
 )
 NO_NAMED_PLACE = (
     "--at {at}: name a line of {script} with one call of map, from_generator, interleave or flat_map, outside loops "
@@ -51,7 +51,14 @@ NO_NAMED_PLACE = (
 
 
 class NothingToPack(InputError):
-    """The text of the script shows nothing that can be packed."""
+    """The text of the script shows nothing that can be packed.
+
+    ``named``: ``FILE:LINE`` of a line that could be packed if the user knows its results to be the same; or empty.
+    """
+
+    def __init__(self, script: str, named: str) -> None:
+        super().__init__(NO_PLACE.format(script=script, at=named or "FILE:LINE"))
+        self.named = named
 
 
 @dataclass(frozen=True)
@@ -131,7 +138,9 @@ def _packing_places(bench: Bench, trace: Trace, at: Place | None) -> list[Packin
     places = list(_places(trace, diagnose.diagnose_trace(trace)))
     found = [packing_edits.find_packed_results(trace, places), packing_edits.find_packed_contents(trace, places)]
     if not any(found):
-        raise NothingToPack(NO_PLACE.format(script=bench.script.target))
+        named = next((p for p in places if packing_edits.named_results(trace, p) is not None), None)
+        at = f"{os.path.relpath(os.path.join(trace.root, named.file))}:{named.line}" if named is not None else ""
+        raise NothingToPack(bench.script.target, at)
     return [one for one in found if one is not None]
 
 
