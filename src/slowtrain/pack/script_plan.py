@@ -138,9 +138,9 @@ def _packing_places(bench: Bench, trace: Trace, at: Place | None) -> list[Packin
     places = list(_places(trace, diagnose.diagnose_trace(trace)))
     found = [packing_edits.find_packed_results(trace, places), packing_edits.find_packed_contents(trace, places)]
     if not any(found):
-        named = next((p for p in places if packing_edits.named_results(trace, p) is not None), None)
-        at = f"{os.path.relpath(os.path.join(trace.root, named.file))}:{named.line}" if named is not None else ""
-        raise NothingToPack(bench.script.target, at)
+        known = [one for one in places if packing_edits.named_results(trace, one) is not None][:1]
+        lines = [f"{os.path.relpath(os.path.join(trace.root, one.file))}:{one.line}" for one in known]
+        raise NothingToPack(bench.script.target, "".join(lines))
     return [one for one in found if one is not None]
 
 
