@@ -138,7 +138,8 @@ def _packing_places(bench: Bench, trace: Trace, at: Place | None) -> list[Packin
     places = list(_places(trace, diagnose.diagnose_trace(trace)))
     found = [packing_edits.find_packed_results(trace, places), packing_edits.find_packed_contents(trace, places)]
     if not any(found):
-        known = [one for one in places if packing_edits.named_results(trace, one) is not None][:1]
+        drawn = {one.place for pipe in trace.pipelines for one in pipe.written if one.random}
+        known = [one for one in places if one not in drawn and packing_edits.named_results(trace, one) is not None][:1]
         lines = [f"{os.path.relpath(os.path.join(trace.root, one.file))}:{one.line}" for one in known]
         raise NothingToPack(bench.script.target, "".join(lines))
     return [one for one in found if one is not None]
