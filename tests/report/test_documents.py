@@ -17,7 +17,7 @@ from slowtrain.report import crossover, doctor, documents, oom, proof, rates, si
 from tests.verify.test_crossing import drawn
 
 from . import checkups
-from .test_proof import proven
+from .test_proof import planned, proven
 from .test_rates import SWEEP
 from .test_sizing import ANSWER, CURVE
 
@@ -69,9 +69,11 @@ def test_other_documents_follow_the_published_schemas(name: str) -> None:
 
 def test_fix_follows_the_published_schema() -> None:
     schema = json.loads((SCHEMAS / "fix.schema.json").read_text(encoding="utf-8"))
-    document = strict(proof.proof_json(proven(), written=True))
-    jsonschema.Draft202012Validator(SCHEMA).validate(document)
-    jsonschema.Draft202012Validator(schema).validate(document["fix"])
+    for found in (proven(), planned()):
+        document = strict(proof.proof_json(found, written=True))
+        jsonschema.Draft202012Validator(SCHEMA).validate(document)
+        jsonschema.Draft202012Validator(schema).validate(document["fix"])
+        assert ("packing" in document["fix"]) == (found.packing is not None)
 
 
 def test_a_schema_refuses_what_the_contract_does_not_allow() -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from slowtrain.model import Effect, Saving, Verdict
-from slowtrain.model.measurements import Attempt, ChangedFile, ManualCure, Proof
+from slowtrain.model.measurements import Attempt, ChangedFile, ManualCure, PlannedPacking, Proof
 from slowtrain.report import documents, pages
 from slowtrain.report import proof as report
 
@@ -48,6 +48,16 @@ def proven() -> Proof:
         "git -C '/home/a & b' apply /home/fix.patch",
         "git -C '/home/a & b' apply -R /home/fix.patch",
     )
+
+
+def planned() -> Proof:
+    """A cure was kept, and packing was proven on top of it."""
+    packing = PlannedPacking(
+        "runs/pack.json", "/a/packed-train", 282 << 20, 36.1, 670, SAVING, BETTER,
+        "slowtrain pack runs/pack.json", "slowtrain verify --patch runs/pack.diff train.py", "git apply runs/pack.diff",
+    )  # fmt: skip
+    attempt = replace(KEPT, says="write it once", kept=False, planned=True, diff="", remark="proven on a sample")
+    return replace(proven(), attempts=(KEPT, DROPPED, attempt), packing=packing)
 
 
 def hostile() -> Proof:
@@ -130,6 +140,23 @@ def test_the_json_contract() -> None:
     verdicts = {d["cause"]: d["verdict"] for d in found["diagnoses"]}
     assert verdicts["input/sequential-map"]["speedup"] == 1.61
     json.loads(report.proof_json(hostile(), written=False))
+
+
+def test_packing_is_a_plan_and_neither_kept_nor_dropped() -> None:
+    both = planned()
+    gain = "1.61x (1.24x to 2.10x) as fast, measured in 8 runs"
+    assert report.proof_headline(both) == f"1 cure kept: {gain}; on top of it, packing proven on a sample: {gain}"
+    alone = replace(both, attempts=both.attempts[1:], together=None)
+    assert report.proof_headline(alone) == f"packing proven on a sample: {gain}"
+    rows = [line for line in report.proof_text(both).splitlines() if line.startswith("input/sequential-map")]
+    assert [row.split()[-1] for row in rows] == ["kept", "plan"]
+    found = json.loads(report.proof_json(both, written=False))["fix"]
+    assert [one["cause"] for one in found["dropped"]] == ["host/launch-bound"]
+    assert (found["packing"]["bytes"], found["packing"]["predicted"]) == (282 << 20, pytest.approx(1.667, rel=1e-3))
+    assert found["packing"]["measured"]["speedup"] == pytest.approx(1.61)
+    page = pages.proof_page(both, written=False)
+    assert "writes /a/packed-train: 282 MiB, about 36.1 s" in page
+    assert page.index("slowtrain pack runs/pack.json") < page.index("git apply runs/pack.diff")
 
 
 def test_the_page_escapes_and_shows_both_sides() -> None:

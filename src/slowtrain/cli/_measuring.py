@@ -140,6 +140,10 @@ def print_proof(args: argparse.Namespace, proof: Proof, folder: Path, *, written
         print(f"\npatch:  {patch}")
         if proof.files:
             print(f"undo:   {proof.undo}" if written else f"apply:  {proof.apply}")
+    if proof.packing is not None:
+        first = " (apply the patch first)" if proof.diff and not written else ""
+        print(f"\nplan:   {proof.packing.plan}{first}, {report.packing_text(proof.packing)}")
+        print("\n".join(f"{name + ':':<8}{one}" for name, one in report.packing_commands(proof.packing).items()))
     if shown is not None:
         print(f"report: {shown}")
 

@@ -30,8 +30,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(args: argparse.Namespace) -> int:
-    from slowtrain.cli import _measuring
+    from slowtrain import __version__
+    from slowtrain.cli import _answers, _measuring
     from slowtrain.model import Effect
+    from slowtrain.pack import fix_packing, plan_file
     from slowtrain.script.navigation import project_files
     from slowtrain.verify.fix import fix_loop
     from slowtrain.verify.measurement import edited_files
@@ -43,6 +45,9 @@ def main(args: argparse.Namespace) -> int:
     allowed = fix_loop.DEFAULT_EFFECTS | ({Effect.CHANGES_TRAINING} if args.allow else set())
     bench = _measuring.create_bench(args, args.script, "fix")
     proof = fix_loop.fix_script(bench, frozenset(allowed), _measuring.find_device(None) if args.allow else None)
+    proof, plan = fix_packing.with_packing(bench, proof)
+    if plan is not None and proof.packing is not None:
+        _answers.write_file(Path(proof.packing.plan), plan_file.plan_json(plan, __version__))
     written = False
     try:
         if args.write and proof.files:

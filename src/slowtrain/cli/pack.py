@@ -91,7 +91,7 @@ def _make_plan(args: argparse.Namespace) -> int:
         return 0
     _answers.print_text(report.plan_text, plan)
     print(f"\nplan:   {args.plan}\npack:   slowtrain pack {args.plan}")
-    if plan.bytes is not None and plan.bytes > plan.free_bytes:
+    if not plan.has_room:
         print_message(f"{plan.output} has too little room for the packed data; make a plan with another --to")
     return 0
 
@@ -100,10 +100,10 @@ def _plan_for_target(args: argparse.Namespace) -> PackingPlan:
     from slowtrain.capture.process import launch
     from slowtrain.cli import _measuring
     from slowtrain.model.packing import ARRAY_RECORD, TFRECORD
-    from slowtrain.pack import folder_plan, script_plan
+    from slowtrain.pack import folder_plan, packing_run, script_plan
 
     target = Path(args.script)
-    output = args.to or Path(f"packed-{args.script if args.module else target.stem}")
+    output = args.to or packing_run.default_output(args.script, module=args.module)
     if not args.module and target.is_dir() and not (target / "__main__.py").exists():
         work = launch.new_folder(args.out, f"pack-{target.name}")
         return folder_plan.plan_folder(target, output, work, args.format or TFRECORD)
@@ -151,8 +151,6 @@ def _pack_by_plan(args: argparse.Namespace) -> int:
 
 def _print_how_to_read(path: Path, plan: PackingPlan, packed: Sequence[PackedFolder]) -> None:
     """Prints the patch of a script and the command that proves it, or for a folder the lines that read it."""
-    import shlex
-
     from slowtrain.cli import _answers
     from slowtrain.model.packing import ARRAY_RECORD
     from slowtrain.pack import packing_run
@@ -166,11 +164,8 @@ def _print_how_to_read(path: Path, plan: PackingPlan, packed: Sequence[PackedFol
     patch = path.with_suffix(".diff")
     files = packing_run.reading_files(plan, packed).changed_files()
     _answers.write_file(patch, edited_files.unified_diff(files, Path.cwd()))
-    top = edited_files.patch_root([one.path for one in files], Path.cwd())
-    script = [*(["-m"] if plan.source.module else []), plan.source.path, *plan.source.arguments]
-    print(f"\npatch:  {patch}")
-    print(f"verify: {shlex.join(['slowtrain', 'verify', '--patch', str(patch), *script])}")
-    print(f"apply:  {shlex.join(['git', '-C', str(top), 'apply', str(patch.resolve())])}")
+    verify, apply = packing_run.reading_commands(plan, patch)
+    print(f"\npatch:  {patch}\nverify: {verify}\napply:  {apply}")
 
 
 class PackingProgress:

@@ -15,7 +15,7 @@ class Attempt:
 
     ``verdict`` is None if it could not be measured, because the candidate failed or no time was left. ``predicted`` is
     None for a patch of the user's. ``remark``: a note on the loss with a kept cure, if the loss is not identical to the
-    bit.
+    bit. ``planned``: proven, and a plan in place of an edit; then it is not kept, and there is no reason against it.
     """
 
     name: str
@@ -27,6 +27,28 @@ class Attempt:
     why: str
     diff: str = ""
     remark: str = ""
+    planned: bool = False
+
+
+@dataclass(frozen=True)
+class PlannedPacking:
+    """Packing that ``fix`` proved on a sample of ``elements`` elements. Nothing is packed yet.
+
+    ``plan`` is the file for ``slowtrain pack``, which will write ``bytes`` to ``output`` in about ``seconds``; both are
+    None if the length of the data is unknown. ``pack``, ``verify`` and ``apply`` are the commands that follow, in this
+    order.
+    """
+
+    plan: str
+    output: str
+    bytes: int | None
+    seconds: float | None
+    elements: int
+    predicted: Saving | None
+    measured: Verdict
+    pack: str
+    verify: str
+    apply: str
 
 
 @dataclass(frozen=True)
@@ -58,7 +80,7 @@ class Proof:
 
     ``by_hand``: what a person has to do. ``limits``: side effects that a probe could not prevent. ``notes``: other
     observations. ``apply`` and ``undo`` are commands that apply the patch and revert it, from any folder; empty if
-    there is no patch.
+    there is no patch. ``packing``: None if it was not proven.
     """
 
     command: tuple[str, ...]
@@ -74,6 +96,7 @@ class Proof:
     seconds: float = 0.0
     apply: str = ""
     undo: str = ""
+    packing: PlannedPacking | None = None
 
 
 @dataclass(frozen=True)

@@ -106,7 +106,8 @@ class PackingPlan:
     ``marked_edits``: edits of the script in which ``cache()`` stands where the packed elements are read.
     ``content_of``: if contents of files are packed, the number of the part that names the file; ``function_edits``
     then let the script's function take the content. ``saving``: the predicted gain, ``proof`` the one that was measured
-    on the sample; None for a folder. ``rejected``: other forms, each with its reason.
+    on the sample; None for a folder. ``rejected``: other forms, each with its reason. ``patch``: it has to be applied
+    before packing, because the plan is for the script with it; empty if the plan is for the script as it was.
     """
 
     source: PackingSource
@@ -125,6 +126,12 @@ class PackingPlan:
     proof: Verdict | None = None
     rejected: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    patch: str = ""
+
+    @property
+    def has_room(self) -> bool:
+        """Whether the disk has as much free space as the packed data are predicted to take."""
+        return self.bytes is None or self.bytes <= self.free_bytes
 
     @property
     def elements(self) -> int | None:

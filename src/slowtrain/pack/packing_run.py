@@ -7,6 +7,7 @@ import hashlib
 import json
 import math
 import os
+import shlex
 import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -31,7 +32,7 @@ from slowtrain.script.locations.edits import packing_edits
 from slowtrain.script.locations.edits.packing_edits import PackingPlace
 from slowtrain.script.text.source_file import parse_source
 from slowtrain.verify.measurement import probe_process
-from slowtrain.verify.measurement.edited_files import EditedFiles
+from slowtrain.verify.measurement.edited_files import EditedFiles, patch_root
 from slowtrain.verify.measurement.probe_process import Candidate, Probe, Rule, Script, Treatment
 
 MIN_LARGER_FORM_GAIN = 1.2  # times as fast: a form with more bytes has to be, because it fills disks and page caches
@@ -73,6 +74,11 @@ def run_plan(
     return (folder_elements.pack_folder(plan, part_id(plan, 0), say),)
 
 
+def default_output(target: str, *, module: bool) -> Path:
+    """The folder that is written if the user names none."""
+    return Path(f"packed-{target if module else Path(target).stem}")
+
+
 def part_id(plan: PackingPlan, number: int) -> str:
     """Identifies the elements of one data set of a plan."""
     return f"{plan_id(plan)}-{number}"
@@ -110,16 +116,20 @@ def require_same_source(plan: PackingPlan) -> None:
     else:
         digest, what = folder_files.folder_digest(Path(source.path)), source.path
     if digest != source.digest:
-        raise InputError(f"{what} has changed since the plan was made; nothing was written: make the plan again")
+        hint = f"apply {plan.patch} first, or make" if plan.patch else "make"
+        raise InputError(f"{what} has changed since the plan was made; nothing was written: {hint} the plan again")
 
 
-def file_digests(paths: Iterable[str]) -> str:
-    """SHA-256 of the contents of files; a name that is no file, such as a module's, counts by itself."""
-    digest = hashlib.sha256()
+def file_digests(paths: Iterable[str], files: EditedFiles | None = None) -> str:
+    """SHA-256 of the contents of files; a name that is no file, such as a module's, counts by itself.
+
+    ``files``: contents in place of those on the disk.
+    """
+    digest, edited = hashlib.sha256(), files.current if files is not None else {}
     for path in sorted(paths):
         digest.update(path.encode() + b"\0")
         if os.path.isfile(path):
-            digest.update(Path(path).read_bytes())
+            digest.update(edited.get(Path(path)) or Path(path).read_bytes())
     return digest.hexdigest()
 
 
@@ -139,17 +149,23 @@ def place_of(plan: PackingPlan) -> PackingPlace:
 
 
 def run_marked_script(
-    script: Script, place: PackingPlace, job: Mapping[str, Any], rule: Rule, folder: Path, **limits: Any
+    script: Script,
+    place: PackingPlace,
+    job: Mapping[str, Any],
+    rule: Rule,
+    folder: Path,
+    files: EditedFiles | None = None,
+    **limits: Any,
 ) -> list[Mapping[str, Any]]:
     """Runs the script with our call at the mark, and returns the result of each data set that it builds there.
 
     Raises ``InputError`` with the reason if there are not as many as there are outputs in ``job``. ``folder`` and
-    ``limits``: as for ``run_probe``.
+    ``limits``: as for ``run_probe``. ``files``: edits that the script has already.
     """
     take = TAKE_RESULTS if place.content_of is None else f"{TAKE_CONTENTS}({place.content_of})"
     call = TAKE_BATCHES if place.is_batches else f"apply({take})"
     edits = packing_edits.replace_mark(place.marked_edits, call)
-    texts = EditedFiles().with_edits(edits, os.getcwd()).texts()
+    texts = (files or EditedFiles()).with_edits(edits, os.getcwd()).texts()
     result = folder / RESULT_FILE
     own = [name for output in job["outputs"] for name in (output, output + ".part")]
     candidate = Candidate("pack", texts, Treatment(packing={**job, "result": str(result), "folders": own}))
@@ -215,10 +231,13 @@ def _packed_elements(packed: Sequence[PackedFolder]) -> list[packed_reading.Pack
     return [packed_reading.PackedElements(one.folder, len(one.shards), one.elements) for one in packed]
 
 
-def reading_files(plan: PackingPlan, packed: Sequence[PackedFolder]) -> EditedFiles:
-    """The script's files with the edit that reads ``packed``; for a plan of a script."""
-    path = Path(plan.source.file)
-    source = parse_source(str(path), path.read_text(encoding="utf-8"))
+def reading_files(plan: PackingPlan, packed: Sequence[PackedFolder], files: EditedFiles | None = None) -> EditedFiles:
+    """The script's files with the edit that reads ``packed``; for a plan of a script.
+
+    ``files``: edits that the script has already.
+    """
+    path, files = Path(plan.source.file), files or EditedFiles()
+    source = parse_source(str(path), files.text_of(path))
     if source is None:
         raise InputError(f"cannot parse {path} to edit it")
     if plan.form.file_format == ARRAY_RECORD:
@@ -228,4 +247,12 @@ def reading_files(plan: PackingPlan, packed: Sequence[PackedFolder]) -> EditedFi
         name, imports = packing_edits.tensorflow_name(source)
         function = reading_text(plan.form, packed, name)
     found = packing_edits.reading_edits(source, place_of(plan), function)
-    return EditedFiles().with_edits([*imports, *found], os.getcwd())
+    return files.with_edits([*imports, *found], os.getcwd())
+
+
+def reading_commands(plan: PackingPlan, patch: Path) -> tuple[str, str]:
+    """The commands that prove and that apply ``patch``, the one that reads the packed data of ``plan``."""
+    script = [*(["-m"] if plan.source.module else []), plan.source.path, *plan.source.arguments]
+    top = patch_root([Path(plan.source.file)], Path.cwd())
+    verify = ["slowtrain", "verify", "--patch", str(patch), *script]
+    return shlex.join(verify), shlex.join(["git", "-C", str(top), "apply", str(patch.resolve())])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -16,11 +15,13 @@ from slowtrain.capture.packing import record_files, shard_writer
 from slowtrain.causes import class_of
 from slowtrain.columns.input_pipeline import Node
 from slowtrain.errors import InputError
-from slowtrain.model import Edit, Effect, Place, Saving, Verdict
+from slowtrain.model import Edit, Effect, Place, Saving
+from slowtrain.model.measurements import Attempt
 from slowtrain.model.packing import ARRAY_RECORD, ElementForm, PackedFolder, PackingPlan, PackingSample, PackingSource
 from slowtrain.number_text import format_count, format_number
 from slowtrain.pack import packing_run
 from slowtrain.pricing import price_remedies
+from slowtrain.report.packing import price_text
 from slowtrain.script.locations.edits import packing_edits
 from slowtrain.script.locations.edits.packing_edits import PackingPlace
 from slowtrain.script.text.source_file import parse_source
@@ -28,7 +29,7 @@ from slowtrain.trace import Trace
 from slowtrain.trace.loading import recording_trace
 from slowtrain.trace.signals import input_feed
 from slowtrain.verify.measurement import probe_process
-from slowtrain.verify.measurement.candidate_proof import MIN_PROOF_S, MIN_PROOF_STEPS
+from slowtrain.verify.measurement.candidate_proof import MIN_PAIRS, MIN_PROOF_S, MIN_PROOF_STEPS, judge_trial
 from slowtrain.verify.measurement.edited_files import EditedFiles
 from slowtrain.verify.measurement.paired_trial import Bench, run_trial
 from slowtrain.verify.measurement.probe_process import Candidate, Rule
@@ -38,10 +39,12 @@ DIAGNOSIS_S = 20.0  # of training: two profiler windows
 SAMPLING_SHARE = 0.3  # of the time left may go into the sample
 MAKING_FAMILIES = frozenset({"Map", "FlatMap", "Interleave", "Generator"})
 NOT_PROVEN = "the gain of a step is not proven, because the sample is not all of the data; prove the patch with verify"
+READING_NODE = "ParallelMapV2"  # of the text that reads packed elements
 SAMPLE_PLAN = "sample"  # in place of a plan's id
+NO_ROOM = "the disk has too little room for the packed data"
 NO_PLACE = (
     "packing needs a map, from_generator, interleave or flat_map that is built once and gives the same results in each "
-    "epoch; the text shows none in the pipeline of {script}; if you know that one is, name it with --at FILE:LINE"
+    "epoch; the text shows none in the pipeline of {script}; if you know that one is, name it with --at {at}"
 )
 NO_NAMED_PLACE = (
     "--at {at}: name a line of {script} with one call of map, from_generator, interleave or flat_map, outside loops "
@@ -52,6 +55,17 @@ NO_BATCHES = (
     "{file} needs one call of fit, outside loops and in no function that is called several times, whose data is a "
     "PyDataset; if there are several calls, name the line of one with --at FILE:LINE"
 )
+
+
+class NothingToPack(InputError):
+    """The text of the script shows nothing that can be packed.
+
+    ``named``: ``FILE:LINE`` of a line that could be packed if the user knows its results to be the same; or empty.
+    """
+
+    def __init__(self, script: str, named: str) -> None:
+        super().__init__(NO_PLACE.format(script=script, at=named or "FILE:LINE"))
+        self.named = named
 
 
 @dataclass(frozen=True)
@@ -91,17 +105,38 @@ def plan_script(bench: Bench, output: Path, recording: Path | None = None, at: P
 
     ``at``: the line whose results are packed; else one whose text shows that they are the same in every epoch.
 
-    Raises ``InputError`` if the script does not run, or has nothing that can be packed.
+    Raises ``InputError`` if the script does not run, and ``NothingToPack`` if it has nothing that can be packed.
     """
+    return try_packing(bench, output, recording, at)[0]
+
+
+def try_packing(
+    bench: Bench,
+    output: Path,
+    recording: Path | None = None,
+    at: Place | None = None,
+    files: EditedFiles | None = None,
+) -> tuple[PackingPlan, Attempt]:
+    """The plan of :func:`plan_script`, and the attempt with the sample, ``kept`` if it was proven.
+
+    ``files``: edits of the script that ``recording`` has already. The plan is for the script with these edits.
+    """
+    files = files or EditedFiles()
     trace = recording_trace.load_recording(recording) if recording is not None else _record(bench)
     found = [_with_full_names(trace, one) for one in _packing_places(bench, trace, at)]
     node = _node_at(trace, found[0].place)
-    place, sampled, rejected = _faster_place(bench, output, found, max(node.parallelism or 1.0, 1.0) if node else 1.0)
-    plan = replace(_plan_of(bench, output, place, sampled), rejected=rejected)
-    plan = replace(plan, saving=packing_saving(trace, place.place, plan.sample))
-    bench.say("measuring the packed sample")
-    verdict, note = _prove_on_sample(bench, plan, sampled, place)
-    return replace(plan, proof=verdict, notes=(*plan.notes, *([note] if note else [])))
+    parallelism = max(node.parallelism or 1.0, 1.0) if node else 1.0
+    place, sampled, rejected = _faster_place(bench, output, found, parallelism, files)
+    plan = replace(_plan_of(bench, output, place, sampled, files), rejected=rejected)
+    plan = replace(plan, saving=packing_saving(trace, place.place, plan.sample, plan.form.block))
+    attempt = _try_sample(bench, plan, sampled, place, files)
+    return _with_proof(plan, attempt), attempt
+
+
+def _with_proof(plan: PackingPlan, attempt: Attempt) -> PackingPlan:
+    verdict = attempt.verdict
+    notes = [f"not proven: {attempt.why}"] if verdict is None or verdict.loss == "differs" else []
+    return replace(plan, proof=verdict, notes=(*plan.notes, *notes))
 
 
 def plan_batches(bench: Bench, output: Path, at: Place | None) -> PackingPlan:
@@ -118,13 +153,12 @@ def plan_batches(bench: Bench, output: Path, at: Place | None) -> PackingPlan:
     if place is None:
         raise InputError(NO_BATCHES.format(file=path.name))
     bench.say("sampling the batches")
-    sampled = _sample_place(bench, place, "sample-batches")
-    plan = _plan_of(bench, output, place, sampled)
+    unchanged = EditedFiles()
+    sampled = _sample_place(bench, place, "sample-batches", unchanged)
+    plan = _plan_of(bench, output, place, sampled, unchanged)
     if not sampled.is_whole:
         return replace(plan, notes=(*plan.notes, NOT_PROVEN))
-    bench.say("measuring the packed batches")
-    verdict, note = _prove_on_sample(bench, plan, sampled, place)
-    return replace(plan, proof=verdict, notes=(*plan.notes, *([note] if note else [])))
+    return _with_proof(plan, _try_sample(bench, plan, sampled, place, unchanged))
 
 
 def _packing_places(bench: Bench, trace: Trace, at: Place | None) -> list[PackingPlace]:
@@ -137,12 +171,15 @@ def _packing_places(bench: Bench, trace: Trace, at: Place | None) -> list[Packin
     places = list(_places(trace, diagnose.diagnose_trace(trace)))
     found = [packing_edits.find_packed_results(trace, places), packing_edits.find_packed_contents(trace, places)]
     if not any(found):
-        raise InputError(NO_PLACE.format(script=bench.script.target))
+        drawn = {one.place for pipe in trace.pipelines for one in pipe.written if one.random}
+        known = [one for one in places if one not in drawn and packing_edits.named_results(trace, one) is not None][:1]
+        lines = [f"{os.path.relpath(os.path.join(trace.root, one.file))}:{one.line}" for one in known]
+        raise NothingToPack(bench.script.target, "".join(lines))
     return [one for one in found if one is not None]
 
 
 def _faster_place(
-    bench: Bench, output: Path, places: list[PackingPlace], parallelism: float
+    bench: Bench, output: Path, places: list[PackingPlace], parallelism: float, files: EditedFiles
 ) -> tuple[PackingPlace, SampledPlace, tuple[str, ...]]:
     """The place whose packed elements are ready sooner, its sample, and why not the other one.
 
@@ -154,7 +191,7 @@ def _faster_place(
     for place in places:
         bench.say(f"sampling the {_words_of(place)}")
         try:
-            sampled.append((place, _sample_place(bench, place, f"sample-{_words_of(place).split()[0]}")))
+            sampled.append((place, _sample_place(bench, place, f"sample-{_words_of(place).split()[0]}", files)))
         except InputError as error:
             reasons.append(f"{_words_of(place)}: {error}")
     if not sampled:
@@ -224,7 +261,7 @@ def _with_full_names(trace: Trace, place: PackingPlace) -> PackingPlace:
     return replace(place, marked_edits=full(place.marked_edits), function_edits=full(place.function_edits))
 
 
-def _sample_place(bench: Bench, place: PackingPlace, name: str) -> SampledPlace:
+def _sample_place(bench: Bench, place: PackingPlace, name: str, files: EditedFiles) -> SampledPlace:
     outputs = [str((bench.folder / f"{name}-{n}").absolute()) for n in range(place.datasets)]
     job = {
         "outputs": outputs, "plan_id": SAMPLE_PLAN, "form": None, "lengths": [None] * len(outputs),
@@ -236,6 +273,7 @@ def _sample_place(bench: Bench, place: PackingPlace, name: str) -> SampledPlace:
         job,
         Rule(seconds=0.1, steps=1),
         (bench.folder / f"{name}-run").absolute(),
+        files,
         limit_s=max(SAMPLING_SHARE * bench.left_s, 60.0),
         seed=bench.seed,
         tick=bench.tick,
@@ -243,14 +281,14 @@ def _sample_place(bench: Bench, place: PackingPlace, name: str) -> SampledPlace:
     return SampledPlace(values, tuple(shard_writer.check_packed_folder(Path(one)) for one in outputs))
 
 
-def _plan_of(bench: Bench, output: Path, place: PackingPlace, sampled: SampledPlace) -> PackingPlan:
+def _plan_of(bench: Bench, output: Path, place: PackingPlace, sampled: SampledPlace, files: EditedFiles) -> PackingPlan:
     sample, elements = sampled.sample, sampled.elements
     script, file = os.path.abspath(bench.script.target), place.marked_edits[0].file
     path = bench.script.target if bench.script.module else script
     source = PackingSource(
         "script",
         path,
-        packing_run.file_digests({path, file}),
+        packing_run.file_digests({path, file}, files),
         os.getcwd(),
         bench.script.arguments,
         bench.script.module,
@@ -275,16 +313,33 @@ def _plan_of(bench: Bench, output: Path, place: PackingPlace, sampled: SampledPl
     )
 
 
-def packing_saving(trace: Trace, place: Place, sample: PackingSample) -> Saving | None:
-    """What reading packed elements saves of a step, by replaying the recorded pipeline; None if it is unknown there."""
+def packing_saving(trace: Trace, place: Place, sample: PackingSample, block: int = 1) -> Saving | None:
+    """What reading packed elements saves of a step, by replaying the recorded pipeline; None if it is unknown there.
+
+    The text that reads them is a parallel map, which is called once for each record of ``block`` elements.
+    """
     pipe = trace.pipeline
     node = _node_at(trace, place)
     if pipe is None or node is None:
         return None
-    count = input_feed.calls_per_batch(pipe, node)
-    upstream: list[Node] = [structs.replace(n, ms=0.0) for n in pipe.upstream_nodes(node)]
-    read = structs.replace(node, ms=count * sample.ready_us / 1e3, parallelism=1.0)
-    supply = Supply(pipeline=pipe.with_nodes(read, *upstream), spread=(0.7, 1.1))
+    upstream, count = pipe.upstream_nodes(node), input_feed.calls_per_batch(pipe, node)
+    gone = {node.id, *(n.id for n in upstream)}
+    new = max(n.id for n in pipe.nodes) + 1  # not the node's own: what the recording says of that does not hold for it
+    read = structs.replace(
+        node, id=new, name=READING_NODE, inputs=(), ms=count * sample.ready_us / 1e3, elements=count / block,
+        parallelism=1.0,
+    )  # fmt: skip
+    stay = [
+        structs.replace(n, inputs=tuple(new if i == node.id else i for i in n.inputs))
+        for n in pipe.nodes
+        if n.id not in gone
+    ]
+    changed = structs.replace(pipe, nodes=(read, *stay))
+    nested = any(input_feed.find_nested_datasets(trace, of_files=files) is not None for files in (True, False))
+    held = any(n.name == "Generator" for n in (node, *upstream))  # by Python, under its lock
+    supply = Supply(
+        pipeline=changed, nested=nested and node.family in input_feed.NESTING_FAMILIES, lock=held, spread=(0.7, 1.1)
+    )
     return price_remedies(trace, [supply], "step")
 
 
@@ -295,21 +350,25 @@ def _node_at(trace: Trace, place: Place) -> Node | None:
     return found[-1] if found else None
 
 
-def _prove_on_sample(
-    bench: Bench, plan: PackingPlan, sampled: SampledPlace, place: PackingPlace
-) -> tuple[Verdict | None, str]:
+def _try_sample(
+    bench: Bench, plan: PackingPlan, sampled: SampledPlace, place: PackingPlace, files: EditedFiles
+) -> Attempt:
     """Runs the script with the sample read as now and read packed, in turn, by the rules of ``fix``."""
-    limited = packing_edits.replace_mark(place.marked_edits, f"take({sampled.folders[0].elements})")
-    texts = {} if sampled.is_whole else EditedFiles().with_edits(limited, os.getcwd()).texts()
-    candidate = Candidate("packed", packing_run.reading_files(plan, sampled.folders).texts())
-    rule = Rule(seconds=MIN_PROOF_S, steps=MIN_PROOF_STEPS)
-    trial = run_trial(bench, Candidate("baseline", texts), candidate, rule, "step")
-    if trial.failed:
-        return None, f"not proven: {trial.failed}"
     effect = Effect.EXACT if place.same_order else Effect.EQUIVALENT
-    verdict = trial.verdict(effect)
-    if verdict is None or not math.isfinite(verdict.high):
-        return None, f"not proven: {format_count(len(trial.pairs), 'pair')} of runs fit into the time; give a --budget"
-    parity = trial.parity(effect)
-    note = f"the losses are not those of the unchanged data set: {parity.says}" if parity.holds is False else ""
-    return verdict, note
+    price = price_text(plan.bytes, plan.seconds)
+    says = f"write the {_words_of(place)} once, in a form that reads fast ({price})"
+    if not plan.has_room:
+        return Attempt("packing", says, effect, plan.saving, None, False, NO_ROOM)
+    bench.say(f"{says}: measuring a sample")
+    limited = packing_edits.replace_mark(place.marked_edits, f"take({sampled.folders[0].elements})")
+    now = files if sampled.is_whole else files.with_edits(limited, os.getcwd())
+    candidate = Candidate("packed", packing_run.reading_files(plan, sampled.folders, files).texts())
+    rule = Rule(seconds=MIN_PROOF_S, steps=MIN_PROOF_STEPS)
+    trial = run_trial(bench, Candidate("baseline", now.texts()), candidate, rule, "step")
+    attempt = judge_trial("packing", says, effect, plan.saving, trial)
+    if trial.failed:
+        return replace(attempt, verdict=None)
+    if len(trial.pairs) < MIN_PAIRS:
+        too_few = f"{format_count(len(trial.pairs), 'pair')} of runs fit into the time; give a longer --budget"
+        return replace(attempt, verdict=None, why=too_few)
+    return attempt

@@ -35,6 +35,13 @@ def plan_headline(plan: PackingPlan) -> str:
     return f"an element is ready {gain} as fast: {now} now, {packed} packed"
 
 
+def price_text(size: int | None, seconds: float | None) -> str:
+    """What packing costs, in bytes and seconds: ``282 MiB, about 36.1 s``."""
+    if size is None or seconds is None:
+        return "size and time are unknown"
+    return f"{wording.bytes_text(size)}, about {wording.duration_text(1e3 * seconds)}"
+
+
 def _plan_lines(plan: PackingPlan, out: Terminal) -> Iterator[str]:
     source, sample = plan.source, plan.sample
     yield from out.hanging("", plan_headline(plan), style="bold")

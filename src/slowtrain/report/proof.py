@@ -7,13 +7,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Annotated, Any, Literal
 
-from msgspec import Struct, field
+from msgspec import UNSET, Struct, UnsetType, field
 
 from slowtrain.model import Checkup, Diagnosis, Effect, Verdict, VerdictKind
-from slowtrain.model.measurements import Attempt, Change, Comparison, ManualCure, Proof
+from slowtrain.model.measurements import Attempt, Change, Comparison, ManualCure, PlannedPacking, Proof
 from slowtrain.number_text import format_count, format_number
 from slowtrain.report import documents, wording
 from slowtrain.report.documents import at
+from slowtrain.report.packing import price_text
 from slowtrain.report.terminal import Terminal, joined_lines, readable_width
 
 FIGURES_COLUMNS = 54  # of a row, behind the cause's name
@@ -38,6 +39,7 @@ class AttemptDocument(Struct):
     why: str
     remark: str
     diff: str
+    planned: bool | UnsetType = UNSET
 
 
 class ManualDocument(Struct):
@@ -46,6 +48,20 @@ class ManualDocument(Struct):
     effect: Effect
     needs: str | None
     where: tuple[str, ...]
+
+
+class PackingDocument(Struct):
+    """Packing that was proven on a sample; ``pack``, ``verify`` and ``apply`` are the commands that follow."""
+
+    plan: str
+    output: str
+    bytes: documents.Count | None
+    seconds: float | None
+    predicted: Annotated[float | None, at("predicted.speedup")]
+    measured: documents.VerdictDocument
+    pack: str
+    verify: str
+    apply: str
 
 
 class AfterDocument(Struct):
@@ -75,6 +91,7 @@ class FixDocument(Struct):
     written: bool
     apply: str | None
     undo: str | None
+    packing: PackingDocument | UnsetType = UNSET
 
 
 def proof_text(proof: Proof, *, width: int = 80, colour: bool = False, unicode: bool = True) -> str:
@@ -83,11 +100,21 @@ def proof_text(proof: Proof, *, width: int = 80, colour: bool = False, unicode: 
 
 
 def proof_headline(proof: Proof) -> str:
+    packing = f"packing proven on a sample: {_gain_text(proof.packing.measured)}" if proof.packing is not None else ""
+    if packing and not any(a.kept for a in proof.attempts):
+        return packing
+    return _edits_headline(proof) + (f"; on top of it, {packing}" if packing else "")
+
+
+def _gain_text(gain: Verdict) -> str:
+    speedup = wording.speedup_text(gain.speedup, gain.low, gain.high)
+    return f"{speedup} as fast, measured in {gain.runs} runs"
+
+
+def _edits_headline(proof: Proof) -> str:
     kept_attempts = [a for a in proof.attempts if a.kept]
     if kept_attempts and proof.together is not None:
-        gain = proof.together
-        speedup = wording.speedup_text(gain.speedup, gain.low, gain.high)
-        return f"{format_count(len(kept_attempts), 'cure')} kept: {speedup} as fast, measured in {gain.runs} runs"
+        return f"{format_count(len(kept_attempts), 'cure')} kept: {_gain_text(proof.together)}"
     if kept_attempts:
         return f"{len(kept_attempts)} cures kept, each measured beside those before it; not measured together"
     if proof.before is not None and proof.before.verdict is VerdictKind.INSUFFICIENT:
@@ -100,7 +127,7 @@ def proof_headline(proof: Proof) -> str:
 
 
 def _text_lines(proof: Proof, out: Terminal) -> Iterator[str]:
-    tone = "green" if any(a.kept for a in proof.attempts) else "yellow"
+    tone = "green" if any(a.kept or a.planned for a in proof.attempts) else "yellow"
     yield from out.hanging("", proof_headline(proof), style=f"bold {tone}")
     if proof.attempts:
         yield ""
@@ -123,6 +150,16 @@ def _text_lines(proof: Proof, out: Terminal) -> Iterator[str]:
             yield f"(+{len(rows) - MAX_DIFF_LINES} more lines, in the patch)"
 
 
+def packing_text(packing: PlannedPacking) -> str:
+    """What packing will write: ``writes /data/packed-train: 282 MiB, about 36.1 s``."""
+    return f"writes {packing.output}: {price_text(packing.bytes, packing.seconds)}"
+
+
+def packing_commands(packing: PlannedPacking) -> dict[str, str]:
+    """The commands that pack, prove and read the packed data, by name, in their order."""
+    return {"pack": packing.pack, "verify": packing.verify, "apply": packing.apply}
+
+
 def manual_remedy(one: ManualCure) -> str:
     """A cure left to a person in one line: cause, words, effect on training, place."""
     needs = f"; needs {one.needs}" if one.needs else ""
@@ -136,6 +173,10 @@ def proof_notes(proof: Proof) -> list[str]:
 
 def is_interval_known(verdict: Verdict) -> bool:
     return verdict.low > 0 and verdict.high < MAX_KNOWN_SPEEDUP
+
+
+def attempt_outcome(attempt: Attempt) -> str:
+    return "kept" if attempt.kept else "plan" if attempt.planned else "no"
 
 
 def attempt_remarks(attempt: Attempt) -> list[str]:
@@ -157,7 +198,7 @@ def _attempt_lines(attempt: Attempt, out: Terminal) -> Iterator[str]:
     verdict = attempt.verdict
     measured = _measured_speedup(verdict) if verdict is not None else wording.UNKNOWN
     loss = verdict.loss if verdict is not None else "-"
-    yield _attempt_row(out, attempt.name, predicted, measured, loss, "kept" if attempt.kept else "no")
+    yield _attempt_row(out, attempt.name, predicted, measured, loss, attempt_outcome(attempt))
     effect = f" [{wording.effect_words(attempt.effect)}]" if attempt.effect is not None else ""
     for line in (f"{attempt.says}{effect}", *attempt_remarks(attempt)):
         yield from out.hanging("  ", line)
@@ -172,7 +213,8 @@ def _measured_speedup(verdict: Verdict) -> str:
 
 def proof_document(proof: Proof, *, written: bool) -> dict[str, Any]:
     """The checkup of the original script with the verdicts of its cures, and the key ``fix``."""
-    verdicts = {a.name: a.verdict for a in proof.attempts if a.verdict is not None}
+    in_order = sorted(proof.attempts, key=lambda a: (a.kept, a.planned))  # of several with one cause the best is last
+    verdicts = {a.name: a.verdict for a in in_order if a.verdict is not None}
     found = documents.checkup_document(_with_verdicts(proof.before, verdicts)) if proof.before is not None else {}
     unknown = "cannot tell" if any(a.kept for a in proof.attempts) else "nothing kept"
     found["fix"] = documents.build_document(
@@ -181,7 +223,7 @@ def proof_document(proof: Proof, *, written: bool) -> dict[str, Any]:
         outcome=proof.together.outcome if proof.together is not None else unknown,
         runs=proof.together.runs if proof.together is not None else 0,
         kept=[a.name for a in proof.attempts if a.kept],
-        dropped=[a for a in proof.attempts if not a.kept],
+        dropped=[a for a in proof.attempts if not (a.kept or a.planned)],
         written=written,
     )
     return found

@@ -47,6 +47,11 @@ class EditedFiles:
         """The texts that replace the files in a probe, by path."""
         return {str(path): decode_source(content) for path, content in self.current.items()}
 
+    def text_of(self, path: Path) -> str:
+        """The text of a file, with its edits if it has any. Lines end with a line feed only."""
+        content = self.current.get(path)
+        return decode_source(path.read_bytes() if content is None else content).replace("\r\n", "\n")
+
     def changed_files(self) -> tuple[ChangedFile, ...]:
         return tuple(
             ChangedFile(path, self.original[path], content)
