@@ -108,7 +108,7 @@ def test_without_losses_there_is_no_chart() -> None:
 def test_the_bar_of_layers_is_one_whole() -> None:
     segments = shrink.layer_segments(FOUND)
     assert [s.title for s in segments] == [
-        "conv2d_1: of the time of all ops, 60%", "everything else: of the time of all ops, 40%"
+        "conv2d_1: of the time of all ops, 60%", "the rest: of the time of all ops, 40%"
     ]  # fmt: skip
     assert sum(s.width for s in segments) == pytest.approx(1.0)
 

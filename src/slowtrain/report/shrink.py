@@ -91,7 +91,7 @@ def layer_segments(found: Shrinking) -> list[charts.Stretch]:
     parts = [Part(colour, one.share, one.share) for colour, one in colours.items()]
     rest = max(1 - sum(one.share for one in colours.values()), 0.0)
     whole = Attribution(1.0, (*parts, Part("unattributed", rest, rest)))
-    names = {colour: (one.name, "") for colour, one in colours.items()} | {"unattributed": ("everything else", "")}
+    names = {colour: (one.name, "") for colour, one in colours.items()} | {"unattributed": ("the rest", "")}
     return charts.bar_segments(whole, names.__getitem__, lambda _share, _whole: "of the time of all ops")
 
 
