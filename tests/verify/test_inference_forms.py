@@ -66,13 +66,14 @@ def test_a_model_that_cannot_be_copied_says_so(tmp_path: Path) -> None:
 @pytest.mark.tensorflow
 @pytest.mark.skipif(KERAS >= (3, 0), reason="about Keras 2")
 def test_what_keras_2_does_not_have(tmp_path: Path) -> None:
-    trace = traced(tmp_path, model=("half-width@Conv2D#1+Conv2D#2",), inference=True)
-    found = changes(contents(trace.fact("model"), layers=()))
+    about = traced(tmp_path / "model", model=()).fact("model")
+    found = changes(contents(about, layers=()))
     lacking = {name for name, one in found.items() if isinstance(one, Unmeasured) and "this is Keras 2" in one.why}
     assert lacking == {"rematerialisation", "gradient accumulation"}
     assert {"mixed_bfloat16", "XLA", "half width", "depthwise", "half pruned", "smaller pictures"} <= {
         name for name, one in found.items() if isinstance(one, Change)
     }
+    trace = traced(tmp_path / "forms", model=(), inference=True)
     rows = {one["form"]: one for one in trace.fact("inference")}
     assert all("ms" in rows[form] for form in ("as it is", "half pruned"))
     assert re.fullmatch(r"Keras 2[\d.]+ does not quantise models; it needs Keras 3", rows["int8"]["failed"])

@@ -220,7 +220,15 @@ def traced(tmp_path: Path, text: str = SCRIPT, rule: Rule | None = None, **treat
 
 @pytest.mark.tensorflow
 def test_layers_are_changed_from_outside(tmp_path: Path) -> None:
-    about = traced(tmp_path, model=("half-width@Conv2D#1+Conv2D#2", "half-pictures", "pruned")).fact("model")
+    script = (
+        SCRIPT
+        + """
+    kernels = [weights for weights in model.get_weights() if weights.ndim > 1]
+    assert all(abs((one == 0).mean() - 0.5) < 0.1 for one in kernels), kernels
+    """
+    )
+    changed = ("half-width@Conv2D#1+Conv2D#2", "half-pictures", "pruned")
+    about = traced(tmp_path, script, Rule(seconds=0.0), model=changed).fact("model")
     widths = {one["number"]: (one["width"], one["output"]) for one in about["layers"] if one["number"]}
     assert widths == {"Conv2D#1": (4, False), "Conv2D#2": (4, False), "Dense#1": (4, True)}
     assert about["picture"] == [16, 16, 3]

@@ -264,8 +264,12 @@ def _weight_bytes(model: Any) -> int:
 
 
 def _stored_type(variable: Any) -> str:
-    name = str(variable.dtype)
+    name = _type_name(variable)
     return {"bfloat16": "float16"}.get(name, name)
+
+
+def _type_name(variable: Any) -> str:
+    return str(getattr(variable.dtype, "name", variable.dtype))  # in Keras 2 the type is one of TensorFlow's
 
 
 def _known_inputs(model: Any, given: Any) -> Any:
@@ -288,7 +292,7 @@ def _known_inputs(model: Any, given: Any) -> Any:
     shape = tuple(expected[0].shape)[1:]
     fits = len(expected) == 1 and len(shape) == inputs.ndim - 1
     fits = fits and all(wanted in (None, own) for wanted, own in zip(shape, inputs.shape[1:], strict=True))
-    return inputs.astype(str(expected[0].dtype)) if fits else None
+    return inputs.astype(_type_name(expected[0])) if fits else None
 
 
 def _given_batches(given: Any, count: int) -> Iterator[Any]:

@@ -178,7 +178,19 @@ def _prune_weights(model: Any) -> None:
         if len(variable.shape) > 1:
             mask = kept_weights(variable)
             variable.assign(variable * mask)
-            variable.constraint = lambda weights, mask=mask: weights * mask
+            _set_constraint(variable, mask)
+
+
+def _set_constraint(variable: Any, mask: Any) -> None:
+    """Multiplies the variable by ``mask`` after each update."""
+
+    def keep_zeros(weights: Any) -> Any:
+        return weights * mask
+
+    try:
+        variable.constraint = keep_zeros
+    except AttributeError:  # Keras 2, whose variables are TensorFlow's
+        variable._constraint = keep_zeros
 
 
 def kept_weights(variable: Any) -> Any:
