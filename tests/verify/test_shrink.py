@@ -92,7 +92,7 @@ def test_the_output_is_never_made_narrower() -> None:
         ("rematerialisation", {"about": {"keras": "2.15.0"}}, "needs Keras 3.9, and this is Keras 2.15.0"),
         ("gradient accumulation", {"about": {"keras": "2.15.0"}}, "needs Keras 3.0, and this is Keras 2.15.0"),
         ("fused attention", {}, "the model has no attention layer of Keras"),
-        ("fused attention", {"about": {"attention": [DROPS]}}, "Keras has none on TensorFlow, on JAX it has"),
+        ("fused attention", {"about": {"attention": [DROPS]}}, "Keras fuses attention on JAX, not on TensorFlow"),
         ("fused attention", {"about": {"attention": [DROPS]}, "on_jax": True}, "needs a GPU"),
         (
             "fused attention",
@@ -348,6 +348,53 @@ def shrunk(script: Path, names: set[str], folder: Path, monkeypatch: pytest.Monk
     return json.loads((folder / "shrink.json").read_text())
 
 
-def test_a_script_without_a_model(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+NO_STEP = """
+    import keras
+    model = keras.Sequential([keras.Input((8,)), keras.layers.Dense(4)])
+    model.compile("adam", "mse")
+"""
+TWO_STEPS = (
+    NO_STEP
+    + """
+    import numpy as np
+    model.fit(np.zeros((64, 8)), np.zeros((64, 4)), batch_size=32, verbose=0)
+"""
+)
+NO_MODEL = """
+    import tensorflow as tf
+    w = tf.Variable(tf.ones((4, 4)))
+
+    @tf.function
+    def step():
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_sum(w * w)
+        w.assign_sub(0.1 * tape.gradient(loss, w))
+        return loss
+
+    for _ in range(300):
+        step()
+"""
+
+
+@pytest.mark.tensorflow
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        (NO_STEP, "takes no training step, so there is nothing to measure"),
+        (TWO_STEPS, "takes too few training steps to time one"),
+        (NO_MODEL, "trains no Keras model, so that its layers cannot be changed from outside"),
+    ],
+    ids=["no step", "two steps", "no model"],
+)
+def test_a_script_that_cannot_be_measured(
+    text: str, why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    script = probing.write(tmp_path, text)
+    assert main(["shrink", "--budget", "90s", str(script)]) == 2
+    assert capsys.readouterr().err.splitlines()[-1] == f"slowtrain: {script} {why}"
+
+
+def test_a_missing_script(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["shrink", str(tmp_path / "missing.py")]) == 2
     assert capsys.readouterr().err.count("\n") == 1

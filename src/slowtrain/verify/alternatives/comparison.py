@@ -103,7 +103,7 @@ def _inventory(bench: Bench) -> Trace:
         raise InputError(f"{target} does not run ({probe.failed}); nothing to compare with")
     trace = recording_trace.load_recording(probe.folder)
     if not len(trace.steps) or not trace.steps.training:
-        raise InputError(f"{target} {UNTRAINED}")
+        raise InputError(f"{target} {'takes too few training steps to time one' if is_fitted(trace) else UNTRAINED}")
     if not trace.fact("model"):
         raise InputError(f"{target} trains no Keras model, so that its layers cannot be changed from outside")
     return trace
@@ -124,9 +124,14 @@ def _model_contents(bench: Bench, trace: Trace) -> ModelContents:
         why,
         trace.on_accelerator,
         trace.on_jax,
-        any(loop.name == "fit" for loop in trace.events_of("loop")),
+        is_fitted(trace),
         card.capability if card is not None and card.vendor == "nvidia" else None,
     )
+
+
+def is_fitted(trace: Trace) -> bool:
+    """Whether ``fit`` was called."""
+    return any(loop.name == "fit" for loop in trace.events_of("loop"))
 
 
 def _find_knee(bench: Bench, batch: int) -> tuple[int | None, str]:

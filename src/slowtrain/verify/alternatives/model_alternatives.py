@@ -128,7 +128,7 @@ def lacks_fused_attention(found: ModelContents) -> str:
     if not layers:
         return "the model has no attention layer of Keras"
     if not found.on_jax:
-        return "Keras has none on TensorFlow, on JAX it has"
+        return "Keras fuses attention on JAX, not on TensorFlow"
     if not found.on_gpu:
         return "needs a GPU"
     if found.capability is not None and found.capability < FUSED_ATTENTION_CAPABILITY:
