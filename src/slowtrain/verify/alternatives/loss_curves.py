@@ -37,7 +37,8 @@ class LossCurve:
     def means_over_time(self) -> tuple[Floats, Floats]:
         """Seconds of training, and the mean loss of the last steps until then."""
         first, means = steps_to_loss.mean_losses(self.losses)
-        return (first + np.arange(len(means))) * self.samples_each * self.sample_s, means
+        steps = np.arange(first, first + len(means), dtype=np.float64)
+        return np.asarray(steps * self.samples_each * self.sample_s, np.float64), means
 
     def loss_after(self, samples: float) -> float | None:
         """The mean loss of the last steps until so many samples; None if the run took fewer."""
