@@ -19,7 +19,7 @@ from slowtrain.verify.alternatives import comparison, loss_curves, model_alterna
 from slowtrain.verify.alternatives.loss_curves import LossCurve
 from slowtrain.verify.alternatives.model_alternatives import Change, ModelContents
 from slowtrain.verify.measurement import probe_process
-from slowtrain.verify.measurement.probe_process import Candidate, Rule, Script, Treatment
+from slowtrain.verify.measurement.probe_process import Candidate, Probe, Rule, Script, Treatment
 
 from . import probing
 
@@ -161,6 +161,18 @@ def test_the_time_until_a_loss() -> None:
     assert curve.loss_after(70.0) == 2.0
     assert curve.loss_after(97.0) is None
     assert curve.falls
+
+
+def test_the_own_model_reaches_the_loss_to_compare_in_each_round(tmp_path: Path) -> None:
+    probe = Probe(tmp_path, 1.0, 1.0, 1.0, True, 1.0)
+    rounds = [
+        comparison.Measured(probe, LossCurve(np.linspace(start, end, 60), 32.0, 0.001), 9)
+        for start, end in ((3.0, 2.0), (3.0, 1.5))
+    ]
+    samples, target, notes = comparison.find_target(rounds)
+    assert (samples, notes) == (60 * 32, [])
+    assert target == pytest.approx(2.0, abs=0.1)
+    assert all(one.curve is not None and one.curve.seconds_to(target or 0.0) is not None for one in rounds)
 
 
 def test_curves_are_means_of_rounds_at_the_same_seconds() -> None:
@@ -344,7 +356,7 @@ def shrunk(script: Path, names: set[str], folder: Path, monkeypatch: pytest.Monk
     monkeypatch.chdir(folder)
     monkeypatch.setattr(comparison, "model_changes", chosen_changes)
     monkeypatch.setattr(comparison, "_find_knee", lambda _bench, _batch: (None, "not searched"))
-    assert main(["shrink", "--json", "shrink.json", str(script)]) == 0
+    assert main(["shrink", "--seconds", "8", "--json", "shrink.json", str(script)]) == 0
     return json.loads((folder / "shrink.json").read_text())
 
 

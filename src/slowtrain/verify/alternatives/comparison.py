@@ -56,7 +56,7 @@ def compare_alternatives(bench: Bench, rule: Rule) -> Shrinking:
     inference, no_inference, inference_notes = _inference_forms(bench)
     processes, failed = _run_rounds(bench, [AS_IS, *changes], rule, usual)
     peaks, no_memory = _measure_peaks(bench, [c for c in (AS_IS, *changes) if c.name in processes], contents.batch)
-    samples, target, notes = _target(processes[AS_IS.name])
+    samples, target, notes = find_target(processes[AS_IS.name])
     curves = drawn_curves({name: [one.curve for one in several] for name, several in processes.items()})
     rows = [
         _alternative(change, processes, peaks.get(change.name), samples, target, curves.get(change.name, ()))
@@ -208,8 +208,9 @@ def _measured_process(probe: Probe) -> Measured:
     return Measured(probe, loss_curve(probe, trace), about.get("parameters"))
 
 
-def _target(own: Sequence[Measured]) -> tuple[int | None, float | None, list[str]]:
-    """The number of samples after which losses are compared, the loss that the script's own model has then, and notes.
+def find_target(own: Sequence[Measured]) -> tuple[int | None, float | None, list[str]]:
+    """The number of samples after which losses are compared, the loss that the script's own model has then in every
+    round, and notes.
 
     None if its loss does not fall: then noise reaches it at any time.
     """
@@ -219,7 +220,8 @@ def _target(own: Sequence[Measured]) -> tuple[int | None, float | None, list[str
     if not all(curve.falls for curve in curves):
         return None, None, [NO_FALL]
     samples = int(min(curve.samples for curve in curves))
-    return samples, _mean_loss(curves, samples), []
+    ends = [loss for curve in curves if (loss := curve.loss_after(samples)) is not None]
+    return samples, max(ends) if len(ends) == len(curves) else None, []
 
 
 def _alternative(

@@ -44,7 +44,9 @@ class LossCurve:
         """The mean loss of the last steps until so many samples; None if the run took fewer."""
         if self.samples < samples:
             return None
-        return steps_to_loss.end_loss(self.losses[: max(round(samples / self.samples_each), 1)])
+        first, means = steps_to_loss.mean_losses(self.losses)
+        after = max(round(samples / self.samples_each) - first, 0)
+        return float(means[after]) if after < len(means) else None
 
     def seconds_to(self, loss: float) -> float | None:
         """Seconds of training until the mean loss of the last steps is at most ``loss``; None if it never is."""
