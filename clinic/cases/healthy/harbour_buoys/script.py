@@ -14,7 +14,7 @@ def pictures(n, seed=5):
     masks = np.random.default_rng(1).uniform(size=(KINDS, 6, 6, 3)).round().repeat(2, 1).repeat(2, 2)
     scene = rng.normal(size=(n, SIDE, SIDE, 3))
     for i, (row, column) in enumerate(rng.integers(0, SIDE - 12, (n, 2))):
-        scene[i, row:row + 12, column:column + 12] += 2.5 * masks[kind[i]]
+        scene[i, row:row + 12, column:column + 12] += 4 * masks[kind[i]]
     return scene.astype("float32"), kind
 
 
