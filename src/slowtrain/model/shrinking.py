@@ -17,13 +17,24 @@ class LayerShare:
 
 
 @dataclass(frozen=True)
+class LossPoint:
+    """The loss after ``seconds`` of steady steps: the mean of the rounds, their lowest and their highest."""
+
+    seconds: float
+    loss: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
 class Alternative:
     """A measured alternative; the script's own model is one, with the name ``as it is``.
 
     ``speedup`` is that of a sample, beside the script's own model. ``loss`` is the smoothed loss after as many samples
     as all alternatives took. ``reached_s`` are seconds of steps until the loss that the script's own model ends with,
     ``sooner`` how many times sooner that is. They are None if it was not reached; ``peak_bytes`` and ``parameters`` are
-    None if they were not measured.
+    None if they were not measured. ``curve`` is its loss over time, empty if a round reports none; the curves of all
+    alternatives have their points at the same seconds.
     """
 
     name: str
@@ -37,6 +48,7 @@ class Alternative:
     loss: float | None = None
     reached_s: float | None = None
     sooner: Range | None = None
+    curve: tuple[LossPoint, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ keeps its size. Colours are classes of ``page.css``. A browser shows an SVG ``<t
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -181,16 +182,49 @@ def curve_plot(chart: Chart, curves: Sequence[Curve], crossing: tuple[Band, floa
     highest = max(*values, *(p[3] for c in curves for p in c.points))
     ticks = _axis_ticks(0.0, min(highest, 1.5 * max(values)), chart.y_label)  # some intervals have hardly an end
     scale = _Scale(0.0, most, ticks[0], ticks[-1], height)
+    bands = tuple(_band_stretches([crossing[0]], scale)) if crossing is not None else ()
+    at = scale.x(crossing[1]) if crossing is not None else None
+    return _curves_on_scale(chart, curves, scale, ticks, bands, crossing=at)
+
+
+def panel_plot(
+    chart: Chart,
+    curves: Sequence[Curve],
+    most: float,
+    ends: tuple[float, float],
+    level: float | None,
+    height: int = 130,
+) -> Plot:
+    """Lines on a scale that several charts share: x from 0 to ``most``, y between the ``ends``; higher values are cut.
+
+    ``level`` is a line across; ``chart`` has only the words.
+    """
+    ticks = _axis_ticks(*ends, chart.y_label)
+    scale = _Scale(0.0, most, ticks[0], ticks[-1], height)
+    return _curves_on_scale(chart, curves, scale, ticks, (), level=scale.y(level) if level is not None else None)
+
+
+def _curves_on_scale(
+    chart: Chart,
+    curves: Sequence[Curve],
+    scale: _Scale,
+    ticks: Sequence[float],
+    bands: tuple[Stretch, ...],
+    *,
+    crossing: float | None = None,
+    level: float | None = None,
+) -> Plot:
     sides = [(f"side{place}", c) for place, c in enumerate(curves)]
     return Plot(
         f"{chart.title}: " + " and ".join(c.name for c in curves),
-        height,
+        round(scale.height),
         tuple((_y_text(t, chart), scale.y(t)) for t in ticks),
         tuple(_x_labels(scale, chart)),
-        tuple(_band_stretches([crossing[0]], scale)) if crossing is not None else (),
+        bands,
         tuple(path for side, c in sides if c.points for path in _interval_paths(c, scale, side)),
         tuple(_curve_hovers(curves, scale, chart)),
-        crossing=scale.x(crossing[1]) if crossing is not None else None,
+        level=level,
+        crossing=crossing,
         dots=tuple((scale.x(x), scale.y(y), side) for side, c in sides for x, y in c.dots),
         names=tuple((c.name, side) for side, c in sides),
     )
@@ -228,13 +262,14 @@ def _interval_paths(curve: Curve, scale: _Scale, side: str) -> Iterator[tuple[st
 
 
 def _curve_hovers(curves: Sequence[Curve], scale: _Scale, chart: Chart) -> Iterator[Stretch]:
-    places = list(zip(*(c.points for c in curves), strict=False))[:-1]
-    for rows in places:
-        values_text = "; ".join(
-            f"{c.name} {_y_text(value, chart)} ({_y_text(low, chart)} to {_y_text(high, chart)})"
-            for c, (_, low, value, high) in zip(curves, rows, strict=True)
-        )
-        yield Stretch(scale.x(rows[0][0]), 1 / len(places), f"{_x_text(rows[0][0], chart)}: {values_text}")
+    texts_by_x: dict[float, list[str]] = {}
+    for curve in curves:
+        for x, low, value, high in curve.points:
+            text = f"{curve.name} {_y_text(value, chart)} ({_y_text(low, chart)} to {_y_text(high, chart)})"
+            texts_by_x.setdefault(x, []).append(text)
+    edges = sorted(texts_by_x)
+    for x, end in itertools.pairwise(edges):
+        yield Stretch(scale.x(x), scale.x(end) - scale.x(x), f"{_x_text(x, chart)}: {'; '.join(texts_by_x[x])}")
 
 
 def _y_text(value: float, chart: Chart) -> str:

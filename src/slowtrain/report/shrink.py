@@ -9,15 +9,18 @@ from typing import Literal
 from msgspec import Struct, field
 
 from slowtrain import __version__
+from slowtrain.model import Attribution, Chart, Part
 from slowtrain.model.measurements import Range
-from slowtrain.model.shrinking import Alternative, InferenceForm, LayerShare, Shrinking, Unmeasured
+from slowtrain.model.shrinking import Alternative, InferenceForm, LayerShare, LossPoint, Shrinking, Unmeasured
 from slowtrain.number_text import format_count
-from slowtrain.report import wording
+from slowtrain.report import charts, wording
 from slowtrain.report.documents import Count, Tool, build_document, json_text
 from slowtrain.report.terminal import Terminal, joined_lines, readable_width
 
 SCHEMA = "slowtrain.shrink/1"
 NAME_COLUMNS = 20
+LAYER_COLOURS = ("device", "python", "input", "callback", "dispatch", "d2h")  # of the page, the largest layer first
+MAX_DRAWN_LOSS = 1.25  # times the highest loss of the model as it is, measured from its lowest: more is cut
 HEAD = f"  {'':{NAME_COLUMNS}}{'step':>9}{'samples/s':>10}{'memory':>9}{'weights':>8}{'loss':>8}  to the loss"
 INFERENCE_HEAD = f"  {'':{NAME_COLUMNS}}{'size':>10}{'batch':>9}   speed, change of outputs, training"
 
@@ -80,6 +83,41 @@ def trainable_text(one: InferenceForm) -> str:
 
 def layers_text(layers: tuple[LayerShare, ...]) -> str:
     return ", ".join(f"{one.name} {wording.share_text(one.share)}" for one in layers)
+
+
+def layer_segments(found: Shrinking) -> list[charts.Stretch]:
+    """The layers as segments of one bar, with the rest of the step."""
+    colours = {LAYER_COLOURS[at % len(LAYER_COLOURS)]: one for at, one in enumerate(found.layers[: len(LAYER_COLOURS)])}
+    parts = [Part(colour, one.share, one.share) for colour, one in colours.items()]
+    rest = max(1 - sum(one.share for one in colours.values()), 0.0)
+    whole = Attribution(1.0, (*parts, Part("unattributed", rest, rest)))
+    names = {colour: (one.name, "") for colour, one in colours.items()} | {"unattributed": ("the rest", "")}
+    return charts.bar_segments(whole, names.__getitem__, lambda _share, _whole: "of the time of all ops")
+
+
+def loss_plots(found: Shrinking) -> list[tuple[str, charts.Plot]]:
+    """The loss over the time of training, one chart for each alternative beside the model as it is, on one scale."""
+    own, *others = rows_by_gain(found)
+    drawn = [one for one in others if one.curve]
+    if not own.curve or not drawn:
+        return []
+    lowest, highest = min(p.low for p in own.curve), max(p.high for p in own.curve)
+    low = min(lowest, *(p.low for one in drawn for p in one.curve))
+    most = lowest + MAX_DRAWN_LOSS * (highest - lowest)
+    high = min(max(highest, *(p.high for one in drawn for p in one.curve)), most)
+    seconds = max(one.curve[-1].seconds for one in (own, *drawn))
+    chart = Chart("Loss over time", "s", "", (), ())
+    return [
+        (
+            one.name,
+            charts.panel_plot(chart, [_drawn_curve(own), _drawn_curve(one)], seconds, (low, high), found.target_loss),
+        )
+        for one in drawn
+    ]
+
+
+def _drawn_curve(one: Alternative) -> charts.Curve:
+    return charts.Curve(one.name, [(p.seconds, p.low, p.loss, p.high) for p in one.curve], ())
 
 
 def conditions_text(found: Shrinking) -> str:
@@ -155,6 +193,7 @@ class AlternativeDocument(Struct):
     loss: float | None
     reached_s: float | None = field(name="seconds_to_loss")
     sooner: Range | None = field(name="sooner_by")
+    curve: tuple[LossPoint, ...]
 
 
 class ShrinkDocument(Struct):

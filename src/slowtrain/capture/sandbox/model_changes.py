@@ -1,154 +1,25 @@
-"""Changes of a Keras model that ``slowtrain shrink`` compares, made while the script runs as it is written.
-
-A layer is called by its class and the order in which layers of that class are created, ``Conv2D#3``. Names of layers
-are no help, because a change of one layer renames others.
-"""
+"""Changes of a Keras model that ``slowtrain shrink`` compares, made while the script runs as it is written."""
 
 from __future__ import annotations
 
 import functools
-import gc
 import inspect
-import math
 import sys
-import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import wrapt
 
 from slowtrain.capture.core.patching import patch_on_import
 from slowtrain.capture.core.recorder import Recorder
-from slowtrain.capture.inspection import user_code
+from slowtrain.capture.sandbox import model_layers
+from slowtrain.capture.sandbox.model_layers import PICTURE_RANK, WIDTH_ATTRIBUTES, CreatedLayers
 from slowtrain.capture.sandbox.treatments import COMPILE_OWNERS, FIT_OWNERS, OriginalFunction, wrap_on_import
 
-WIDTH_ATTRIBUTES = {
-    "Dense": "units", "Conv1D": "filters", "Conv2D": "filters", "Conv3D": "filters", "SeparableConv2D": "filters",
-    "Conv2DTranspose": "filters", "LSTM": "units", "GRU": "units", "SimpleRNN": "units",
-}  # fmt: skip
 SEPARABLE_CLASSES = {"Conv1D": "SeparableConv1D", "Conv2D": "SeparableConv2D"}
 SEPARATOR = "+"  # between layers in the name of a change
-PICTURE_RANK = 4  # batch, height, width, channels
 MIN_PICTURE_SIDE = 16  # pixels of the smaller picture
 KEPT_WEIGHT_SHARE = 0.5  # of each matrix, after pruning
-
-
-class CreatedLayers:
-    """Numbers the layers of the classes whose width can change, and notes what the model consists of."""
-
-    def __init__(self, recorder: Recorder) -> None:
-        self.recorder = recorder
-        self.created: list[tuple[str, Any, tuple[str, int] | None]] = []  # (number, weak reference, user's line)
-        self._counts: dict[str, int] = {}
-        self._after: list[Callable[[str, Any], None]] = []
-
-    def install(self) -> None:
-        patch_on_import(self.recorder, "keras", self._patch_classes)
-
-    def after_creation(self, change: Callable[[str, Any], None]) -> None:
-        """Calls ``change(number, layer)`` after each layer's constructor, before the layer has weights."""
-        self._after.append(change)
-
-    def _patch_classes(self, keras: Any) -> None:
-        for name in WIDTH_ATTRIBUTES:
-            kind = getattr(keras.layers, name)
-            wrapt.wrap_function_wrapper(kind, "__init__", functools.partial(self._create, kind))
-
-    def _create(self, kind: type, original: OriginalFunction, layer: Any, args: Any, kwargs: Any) -> None:
-        original(*args, **kwargs)
-        if type(layer) is kind:
-            self.recorder.guard("layers", self._number, layer)
-
-    def _number(self, layer: Any) -> None:
-        kind = type(layer).__name__
-        self._counts[kind] = self._counts.get(kind, 0) + 1
-        number = f"{kind}#{self._counts[kind]}"
-        self.created.append((number, weakref.ref(layer), user_code.user_place(sys._getframe(1))))
-        for change in self._after:
-            change(number, layer)
-
-    def note(self) -> None:
-        """Records the fact ``model``: what the largest model that is alive consists of."""
-        model = largest_model()
-        if model is None:
-            return
-        known = {id(layer): (number, place) for number, ref, place in self.created if (layer := ref()) is not None}
-        outputs = {id(layer) for layer in _output_layers(model, known)}
-        rows = []
-        for layer in leaf_layers(model):
-            number, place = known.get(id(layer), ("", None))
-            rows.append(
-                {
-                    "name": layer.name,
-                    "class": type(layer).__name__,
-                    "number": number,
-                    "width": getattr(layer, WIDTH_ATTRIBUTES.get(type(layer).__name__, ""), 0),
-                    "kernel": math.prod(getattr(layer, "kernel_size", ()) or (1,)),
-                    "parameters": layer.count_params() if layer.built else 0,
-                    "output": id(layer) in outputs,
-                    "place": place,
-                }
-            )
-        keras_model = sys.modules["keras"].Model
-        parts = [part for part in model.layers if isinstance(part, keras_model) and part.built]
-        about = {
-            "class": type(model).__name__,
-            "parameters": model.count_params(),
-            "picture": _picture_shape(model),
-            "layers": rows,
-            "backbones": [{"name": part.name, "parameters": part.count_params()} for part in parts],
-        }
-        self.recorder.fact("model", about)
-
-
-def largest_model() -> Any:
-    """Returns the built Keras model with the most parameters, or None."""
-    model_class = getattr(sys.modules.get("keras"), "Model", None)
-    if model_class is None:
-        return None
-    # type(), because an object of the user's may claim to be anything.
-    found = [one for one in gc.get_objects() if issubclass(type(one), model_class) and one.built]
-    return max(found, key=lambda one: one.count_params(), default=None)
-
-
-def leaf_layers(model: Any) -> list[Any]:
-    """Returns the layers of a model and of the models in it, without these models themselves."""
-    return [one for one in model._flatten_layers(include_self=False) if not list(one._flatten_layers())[1:]]
-
-
-def _output_layers(model: Any, known: Any) -> Iterator[Any]:
-    """Returns the layers whose width the task sets: the last with a width on each way to an output."""
-    outputs = getattr(model, "outputs", None)
-    if not outputs:  # a class of the user's
-        sized = [layer for layer in leaf_layers(model) if id(layer) in known]
-        yield from sized[-1:]
-        return
-    todo, seen = [tensor._keras_history[0] for tensor in outputs], set[int]()
-    while todo:
-        one = todo.pop()
-        if id(one) in seen:
-            continue
-        seen.add(id(one))
-        if id(one) in known:
-            yield one
-        elif hasattr(one, "outputs") and hasattr(one, "layers") and one.outputs:  # a model inside the model
-            todo += [tensor._keras_history[0] for tensor in one.outputs]
-        elif one._inbound_nodes:
-            todo += _layers_before(one)
-
-
-def _layers_before(layer: Any) -> list[Any]:
-    node = layer._inbound_nodes[-1]
-    return [one.operation if hasattr(one, "operation") else one.layer for one in node.parent_nodes]
-
-
-def _picture_shape(model: Any) -> list[int] | None:
-    """Returns height, width and channels of the model's input, if it is one batch of pictures."""
-    inputs: Any = getattr(model, "inputs", None) or ()  # input_shape needs a library that is gone when a process ends
-    shape = tuple(inputs[0].shape) if len(inputs) == 1 else ()
-    if len(shape) != PICTURE_RANK or not all(isinstance(n, int) for n in shape[1:]):
-        return None
-    return list(shape[1:])
 
 
 def halve_widths(created: CreatedLayers, layers: str) -> None:
@@ -307,7 +178,19 @@ def _prune_weights(model: Any) -> None:
         if len(variable.shape) > 1:
             mask = kept_weights(variable)
             variable.assign(variable * mask)
-            variable.constraint = lambda weights, mask=mask: weights * mask
+            _set_constraint(variable, mask)
+
+
+def _set_constraint(variable: Any, mask: Any) -> None:
+    """Multiplies the variable by ``mask`` after each update."""
+
+    def keep_zeros(weights: Any) -> Any:
+        return weights * mask
+
+    try:
+        variable.constraint = keep_zeros
+    except AttributeError:  # Keras 2, whose variables are TensorFlow's
+        variable._constraint = keep_zeros
 
 
 def kept_weights(variable: Any) -> Any:
@@ -323,6 +206,40 @@ def use_bfloat16(created: CreatedLayers, _: str) -> None:
     patch_on_import(created.recorder, "keras", lambda keras: keras.mixed_precision.set_global_policy("mixed_bfloat16"))
 
 
+def use_float8(created: CreatedLayers, _: str) -> None:
+    """Lets dense layers multiply their matrices in float8, while training too."""
+
+    def set_policy(layer: Any) -> None:
+        layer.dtype_policy = f"float8_from_{layer.dtype_policy.name}"
+
+    _after_constructors(created, model_layers.PRODUCT_CLASSES, set_policy)
+
+
+def fuse_attention(created: CreatedLayers, _: str) -> None:
+    """Lets attention layers use the fused kernel, which drops no attention weights; fails where there is none."""
+
+    def require_fused(layer: Any) -> None:
+        setattr(layer, "_dropout" if hasattr(layer, "_dropout") else "dropout", 0.0)
+        layer._flash_attention = True
+
+    _after_constructors(created, model_layers.ATTENTION_CLASSES, require_fused)
+
+
+def _after_constructors(created: CreatedLayers, names: tuple[str, ...], change: Callable[[Any], None]) -> None:
+    """Changes each layer of exactly these classes after its constructor, before it has weights."""
+
+    def create(kind: type, original: OriginalFunction, layer: Any, args: Any, kwargs: Any) -> None:
+        original(*args, **kwargs)
+        if type(layer) is kind:
+            change(layer)
+
+    def patch(keras: Any) -> None:
+        for kind in model_layers.layer_classes(keras, names):
+            wrapt.wrap_function_wrapper(kind, "__init__", functools.partial(create, kind))
+
+    patch_on_import(created.recorder, "keras", patch)
+
+
 MODEL_CHANGES: dict[str, Callable[[CreatedLayers, str], None]] = {
     "half-width": halve_widths,
     "separable": separate_convolutions,
@@ -332,6 +249,8 @@ MODEL_CHANGES: dict[str, Callable[[CreatedLayers, str], None]] = {
     "accumulate": accumulate_gradients,
     "pruned": prune_half,
     "mixed-bfloat16": use_bfloat16,
+    "float8": use_float8,
+    "fused-attention": fuse_attention,
 }
 """By the name in a plan, ``NAME@WHAT``; ``WHAT`` is for the change to read."""
 

@@ -12,15 +12,15 @@ import numpy as np
 
 from slowtrain.errors import InputError
 from slowtrain.model.measurements import Range
-from slowtrain.model.shrinking import Alternative, InferenceForm, Shrinking, Unmeasured
+from slowtrain.model.shrinking import Alternative, InferenceForm, LossPoint, Shrinking, Unmeasured
 from slowtrain.number_text import format_count
 from slowtrain.trace import Trace
 from slowtrain.trace.loading import recording_trace, side_files
-from slowtrain.trace.signals.device import op_work
+from slowtrain.trace.signals.device import op_work, tensor_cores
 from slowtrain.verify.alternatives.model_alternatives import AS_IS, Change, ModelContents, layer_shares, model_changes
 from slowtrain.verify.batch_sizes import throughput_curve
 from slowtrain.verify.batch_sizes.batch_probe import UNTRAINED, BatchProbes, step_batch
-from slowtrain.verify.learning_rates.loss_curves import LossCurve, loss_curve
+from slowtrain.verify.learning_rates.loss_curves import LossCurve, drawn_curves, loss_curve
 from slowtrain.verify.measurement import probe_process
 from slowtrain.verify.measurement.paired_trial import Bench, speedup_ratio
 from slowtrain.verify.measurement.probe_process import Candidate, Probe, Rule, Treatment
@@ -31,6 +31,8 @@ KNEE_BUDGET_SHARE = 0.25  # of the time, for the search of the batch at the knee
 MAX_RESULTS = 4000  # losses that a probe keeps
 MAX_LAYERS = 6  # that are shown
 NO_FALL = "the loss of the model as it is did not fall in this time, so losses were not compared; give longer --seconds"
+RANDOM_INPUTS = "the forms for inference got random inputs, because fit got no arrays that are the model's only input"
+CHANGE_FAULTS = ("patching", "layers", "prune")  # parts of the recorder that make a change
 TIME_ENDED = "the time ended; give a longer --budget"
 TIME_MARGIN = 1.2  # times the longest round so far
 
@@ -50,12 +52,14 @@ def compare_alternatives(bench: Bench, rule: Rule) -> Shrinking:
     trace = _inventory(bench)
     contents = _model_contents(bench, trace)
     changes, unmeasured = model_changes(contents)
-    inference, no_inference = _inference_forms(bench)
-    processes, failed = _run_rounds(bench, [AS_IS, *changes], rule)
+    usual = change_faults(trace)
+    inference, no_inference, inference_notes = _inference_forms(bench)
+    processes, failed = _run_rounds(bench, [AS_IS, *changes], rule, usual)
     peaks, no_memory = _measure_peaks(bench, [c for c in (AS_IS, *changes) if c.name in processes], contents.batch)
-    samples, target, notes = _target(processes[AS_IS.name])
+    samples, target, notes = find_target(processes[AS_IS.name])
+    curves = drawn_curves({name: [one.curve for one in several] for name, several in processes.items()})
     rows = [
-        _alternative(change, processes, peaks.get(change.name), samples, target)
+        _alternative(change, processes, peaks.get(change.name), samples, target, curves.get(change.name, ()))
         for change in (AS_IS, *changes)
         if change.name in processes
     ]
@@ -71,7 +75,7 @@ def compare_alternatives(bench: Bench, rule: Rule) -> Shrinking:
         samples,
         target,
         min(map(len, processes.values())),
-        (*notes, *no_memory),
+        (*notes, *no_memory, *inference_notes),
         time.monotonic() - begun,
     )
 
@@ -99,7 +103,7 @@ def _inventory(bench: Bench) -> Trace:
         raise InputError(f"{target} does not run ({probe.failed}); nothing to compare with")
     trace = recording_trace.load_recording(probe.folder)
     if not len(trace.steps) or not trace.steps.training:
-        raise InputError(f"{target} {UNTRAINED}")
+        raise InputError(f"{target} {'takes too few training steps to time one' if is_fitted(trace) else UNTRAINED}")
     if not trace.fact("model"):
         raise InputError(f"{target} trains no Keras model, so that its layers cannot be changed from outside")
     return trace
@@ -111,7 +115,23 @@ def _model_contents(bench: Bench, trace: Trace) -> ModelContents:
     layers = tuple(layer_shares(about.get("layers", ()), shares))
     batch = step_batch(trace)
     knee, why = _find_knee(bench, batch)
-    return ModelContents(about, layers, batch, knee, why, trace.on_accelerator, trace.on_jax)
+    card = tensor_cores.find_card(trace)
+    return ModelContents(
+        about,
+        layers,
+        batch,
+        knee,
+        why,
+        trace.on_accelerator,
+        trace.on_jax,
+        is_fitted(trace),
+        card.capability if card is not None and card.vendor == "nvidia" else None,
+    )
+
+
+def is_fitted(trace: Trace) -> bool:
+    """Whether ``fit`` was called."""
+    return any(loop.name == "fit" for loop in trace.events_of("loop"))
 
 
 def _find_knee(bench: Bench, batch: int) -> tuple[int | None, str]:
@@ -131,9 +151,12 @@ def _find_knee(bench: Bench, batch: int) -> tuple[int | None, str]:
 
 
 def _run_rounds(
-    bench: Bench, changes: Sequence[Change], rule: Rule
+    bench: Bench, changes: Sequence[Change], rule: Rule, usual: frozenset[str]
 ) -> tuple[dict[str, list[Measured]], list[Unmeasured]]:
-    """Processes by the name of the change, one for each round, and the changes that failed."""
+    """Processes by the name of the change, one for each round, and the changes that failed.
+
+    ``usual`` are faults of the recorder in the unchanged script: any other means that the change was not made.
+    """
     processes: dict[str, list[Measured]] = {change.name: [] for change in changes}
     failed: list[Unmeasured] = []
     longest_s = 0.0
@@ -151,10 +174,10 @@ def _run_rounds(
             probe = _run(bench, f"{change.name}, round {number + 1}", treatment, rule, bench.seed + number)
             if bench.left_s <= 0 and not probe.step_ms:
                 break  # a process that was cut short says nothing about the change
-            if probe.failed or not probe.step_ms:
+            if why := _failure_reason(probe, usual):
                 if change is AS_IS:
-                    raise InputError(f"{bench.script.target} could not be timed: {probe.failed or 'no steady steps'}")
-                failed.append(Unmeasured(change.name, probe.failed or "no steady steps could be timed"))
+                    raise InputError(f"{bench.script.target} could not be timed: {why}")
+                failed.append(Unmeasured(change.name, why))
                 del processes[change.name]
                 continue
             processes[change.name].append(_measured_process(probe))
@@ -165,14 +188,29 @@ def _run_rounds(
     return {name: several for name, several in processes.items() if several}, failed
 
 
+def _failure_reason(probe: Probe, usual: frozenset[str]) -> str:
+    """Why a probe says nothing about its change; empty if it does."""
+    if probe.failed or not probe.step_ms:
+        return probe.failed or "no steady steps could be timed"
+    faults = change_faults(recording_trace.load_recording(probe.folder)) - usual
+    return f"the change could not be made: {min(faults)}" if faults else ""
+
+
+def change_faults(trace: Trace) -> frozenset[str]:
+    """The last line of each fault of a part of the recorder that makes changes."""
+    faults = [str(one) for one in trace.fact("faults", default=None) or ()]
+    return frozenset(one.rstrip().rpartition("\n")[2] for one in faults if one.startswith(CHANGE_FAULTS))
+
+
 def _measured_process(probe: Probe) -> Measured:
     trace = recording_trace.load_recording(probe.folder)
     about = trace.fact("model") or {}
     return Measured(probe, loss_curve(probe, trace), about.get("parameters"))
 
 
-def _target(own: Sequence[Measured]) -> tuple[int | None, float | None, list[str]]:
-    """The number of samples after which losses are compared, the loss that the script's own model has then, and notes.
+def find_target(own: Sequence[Measured]) -> tuple[int | None, float | None, list[str]]:
+    """The number of samples after which losses are compared, the loss that the script's own model has then in every
+    round, and notes.
 
     None if its loss does not fall: then noise reaches it at any time.
     """
@@ -182,7 +220,8 @@ def _target(own: Sequence[Measured]) -> tuple[int | None, float | None, list[str
     if not all(curve.falls for curve in curves):
         return None, None, [NO_FALL]
     samples = int(min(curve.samples for curve in curves))
-    return samples, _mean_loss(curves, samples), []
+    ends = [loss for curve in curves if (loss := curve.loss_after(samples)) is not None]
+    return samples, max(ends) if len(ends) == len(curves) else None, []
 
 
 def _alternative(
@@ -191,6 +230,7 @@ def _alternative(
     peak_bytes: int | None,
     samples: int | None,
     target: float | None,
+    curve: tuple[LossPoint, ...],
 ) -> Alternative:
     mine, own = processes[change.name], processes[AS_IS.name]
     rounds = list(zip(own, mine, strict=False))
@@ -213,6 +253,7 @@ def _alternative(
         _mean_loss([one.curve for one in mine], samples),
         statistics.fmean(known) if len(known) == len(mine) else None,
         _range(pairs) if len(pairs) == len(rounds) and len(known) == len(mine) else None,
+        curve,
     )
 
 
@@ -236,19 +277,21 @@ def _range(pairs: Sequence[tuple[float, float]]) -> Range:
     return Range(found.speedup, found.low, found.high)
 
 
-def _inference_forms(bench: Bench) -> tuple[tuple[InferenceForm, ...], list[Unmeasured]]:
-    """The forms for inference, timed in turn in one process; those that this model cannot take, with the reason."""
+def _inference_forms(bench: Bench) -> tuple[tuple[InferenceForm, ...], list[Unmeasured], list[str]]:
+    """The forms for inference, timed in turn in one process; those that this model cannot take, with the reason; and
+    notes.
+    """
     if bench.left_s <= 0:
-        return (), [Unmeasured("inference", TIME_ENDED)]
+        return (), [Unmeasured("inference", TIME_ENDED)], []
     probe = _run(bench, "forms for inference", Treatment(model=(), inference=True), Rule(seconds=0.0), bench.seed)
     rows: list[dict[str, Any]] = []
     if not probe.failed:
         rows = recording_trace.load_recording(probe.folder).fact("inference") or []
     if not rows:
-        return (), [Unmeasured("inference", probe.failed or "the model could not be taken out of the script")]
+        return (), [Unmeasured("inference", probe.failed or "the model could not be taken out of the script")], []
     failed = [Unmeasured(row["form"], row["failed"]) for row in rows if "failed" in row]
     if "ms" not in rows[0]:
-        return (), failed  # there is nothing to compare the other forms with
+        return (), failed, []  # there is nothing to compare the other forms with
     own = rows[0]["ms"]
     forms = [
         InferenceForm(
@@ -258,7 +301,7 @@ def _inference_forms(bench: Bench) -> tuple[tuple[InferenceForm, ...], list[Unme
         for row in rows
         if "ms" in row
     ]  # fmt: skip
-    return tuple(forms), failed
+    return tuple(forms), failed, [] if rows[0]["own_inputs"] else [RANDOM_INPUTS]
 
 
 def _measure_peaks(bench: Bench, changes: Sequence[Change], batch: int) -> tuple[dict[str, int], list[str]]:

@@ -16,6 +16,12 @@ from slowtrain.verify.measurement.probe_process import Treatment
 ACCUMULATED_BATCHES = 4
 MIN_BACKBONE_SHARE = 0.5  # of the parameters: a smaller part is no backbone
 MAX_NAMED_LAYERS = 3
+KERAS_WITH_REMATERIALISATION = (3, 9)
+KERAS_WITH_ACCUMULATION = (3, 0)
+KERAS_WITH_FUSED_ATTENTION = (3, 7)
+KERAS_WITH_FLOAT8 = (3, 4)
+FUSED_ATTENTION_CAPABILITY = (8, 0)  # of NVIDIA's GPUs: cuDNN's kernel, as Keras asks for it
+FLOAT8_CAPABILITY = (8, 9)  # of NVIDIA's GPUs: the first with products in float8
 
 
 @dataclass(frozen=True)
@@ -33,6 +39,7 @@ class ModelContents:
     """What a probe found: the fact ``model`` of its recording, the layers by time, the batch and the device.
 
     ``knee``: the batch beyond which a larger one gains little; None if it is not known, for the reason in ``no_knee``.
+    ``fits``: whether it is trained by ``fit``. ``capability``: that of the GPU, None if it is not known.
     """
 
     about: Mapping[str, Any]
@@ -42,6 +49,21 @@ class ModelContents:
     no_knee: str
     on_gpu: bool
     on_jax: bool
+    fits: bool
+    capability: tuple[int, int] | None = None
+
+    def lacks_keras(self, version: tuple[int, int]) -> str:
+        """Why this version of Keras is too old; empty if it is not."""
+        own = str(self.about.get("keras", ""))
+        numbers = tuple(int(part) for part in own.split(".")[:2] if part.isdigit())
+        return "" if numbers >= version else f"needs Keras {version[0]}.{version[1]}, and this is Keras {own}"
+
+    @property
+    def lacks_fit(self) -> str:
+        """Why what ``fit`` gets cannot be changed; empty if it can."""
+        if self.on_jax:
+            return "is measured with TensorFlow only"
+        return "" if self.fits else "the script trains without fit"
 
 
 AS_IS = Change("as it is", "the script's own model", Effect.EXACT, Treatment(model=()))
@@ -62,21 +84,69 @@ def _every_change(found: ModelContents) -> Iterator[Change | Unmeasured]:
         )  # fmt: skip
     else:
         yield Unmeasured("mixed_float16", "needs a GPU; a CPU computes float16 by converting it")
-    yield Change("XLA", "jit_compile=True", Effect.EQUIVALENT, Treatment(("xla",), model=()))
+    if found.on_jax:
+        yield Unmeasured("XLA", "JAX compiles every step with it")
+    elif found.about.get("compiled"):
+        yield Change("XLA", "jit_compile=True", Effect.EQUIVALENT, Treatment(("xla",), model=()))
+    else:
+        yield Unmeasured("XLA", "the script does not compile its model")
     yield _larger_batch(found)
     yield _smaller_pictures(found)
     yield from _smaller_block(found)
     yield _frozen_backbone(found)
-    yield _model_change("half pruned", "the smaller half of each matrix is zero and stays zero", "pruned")
-    yield _model_change("rematerialisation", "activations are computed again in the backward pass", "recompute",
-                   Effect.EQUIVALENT)  # fmt: skip
+    yield _change_or_reason(
+        found.lacks_fit,
+        _model_change("half pruned", "the smaller half of each matrix is zero and stays zero", "pruned"),
+    )
+    yield _change_or_reason(
+        found.lacks_keras(KERAS_WITH_REMATERIALISATION),
+        _model_change("rematerialisation", "activations are computed again in the backward pass", "recompute",
+                      effect=Effect.EQUIVALENT),
+    )  # fmt: skip
     yield _accumulated_gradients(found)
-    yield Unmeasured("fused attention", "needs a GPU" if not found.on_gpu else "Keras chooses it by itself on a GPU")
-    yield Unmeasured("float8", "needs a GPU with float8" if not found.on_gpu else "no alternative here changes to it")
+    yield _change_or_reason(
+        lacks_fused_attention(found),
+        _model_change("fused attention", "in bfloat16, and no attention weights are dropped",
+                      "mixed-bfloat16", "fused-attention"),
+    )  # fmt: skip
+    yield _change_or_reason(
+        lacks_float8(found), _model_change("float8", "matrices of dense layers are multiplied in float8", "float8")
+    )
 
 
-def _model_change(name: str, says: str, change: str, effect: Effect = Effect.CHANGES_TRAINING) -> Change:
-    return Change(name, says, effect, Treatment(model=(change,)))
+def _model_change(name: str, says: str, *changes: str, effect: Effect = Effect.CHANGES_TRAINING) -> Change:
+    return Change(name, says, effect, Treatment(model=changes))
+
+
+def _change_or_reason(lacks: str, change: Change) -> Change | Unmeasured:
+    return Unmeasured(change.name, lacks) if lacks else change
+
+
+def lacks_fused_attention(found: ModelContents) -> str:
+    """Why attention cannot be fused, or is already; empty if it can be tried."""
+    layers = found.about.get("attention", ())
+    if not layers:
+        return "the model has no attention layer of Keras"
+    if not found.on_jax:
+        return "Keras fuses attention on JAX, not on TensorFlow"
+    if not found.on_gpu:
+        return "needs a GPU"
+    if found.capability is not None and found.capability < FUSED_ATTENTION_CAPABILITY:
+        return "needs a GPU of compute capability 8.0 or later"
+    if all(one["dtype"] in ("float16", "bfloat16") and not one["dropout"] for one in layers):
+        return "Keras uses it already: the layers compute in 16 bits and drop no attention weights"
+    return found.lacks_keras(KERAS_WITH_FUSED_ATTENTION)
+
+
+def lacks_float8(found: ModelContents) -> str:
+    """Why the matrices cannot be multiplied in float8; empty if it can be tried."""
+    if not found.on_gpu:
+        return "needs a GPU with float8; a CPU computes it by converting it"
+    if found.capability is None or found.capability < FLOAT8_CAPABILITY:
+        return "needs a GPU of compute capability 8.9 or later"
+    if not found.about.get("products"):
+        return "the model has no dense layer, and Keras has float8 for these only"
+    return found.lacks_keras(KERAS_WITH_FLOAT8)
 
 
 def _larger_batch(found: ModelContents) -> Change | Unmeasured:
@@ -91,6 +161,8 @@ def _larger_batch(found: ModelContents) -> Change | Unmeasured:
 def _accumulated_gradients(found: ModelContents) -> Change | Unmeasured:
     name = "gradient accumulation"
     small = found.batch // ACCUMULATED_BATCHES
+    if lacks := found.lacks_keras(KERAS_WITH_ACCUMULATION):
+        return Unmeasured(name, lacks)
     if found.on_jax or small < 1:
         return Unmeasured(name, "is measured with TensorFlow only" if found.on_jax else "the batch is too small")
     says = f"{ACCUMULATED_BATCHES} batches of {small:,} for each update: less memory"
@@ -105,9 +177,8 @@ def _smaller_pictures(found: ModelContents) -> Change | Unmeasured:
     height, width, _ = shape
     if min(height, width) < 2 * MIN_PICTURE_SIDE:
         return Unmeasured("smaller pictures", f"pictures of {height} x {width} are small already")
-    return _model_change(
-        "smaller pictures", f"{height // 2} x {width // 2} instead of {height} x {width}", "half-pictures"
-    )
+    says = f"{height // 2} x {width // 2} instead of {height} x {width}"
+    return _change_or_reason(found.lacks_fit, _model_change("smaller pictures", says, "half-pictures"))
 
 
 def _smaller_block(found: ModelContents) -> Iterator[Change | Unmeasured]:
@@ -171,6 +242,8 @@ def _frozen_backbone(found: ModelContents) -> Change | Unmeasured:
     parts = [p for p in found.about.get("backbones", ()) if p["parameters"] >= MIN_BACKBONE_SHARE * whole]
     if not parts:
         return Unmeasured("frozen backbone", "no part of the model is a model with most of its parameters")
+    if not found.about.get("compiled"):
+        return Unmeasured("frozen backbone", "the script does not compile its model")
     names = SEPARATOR.join(p["name"] for p in parts)
     return _model_change(
         "frozen backbone", f"{' and '.join(p['name'] for p in parts)} is not trained", f"frozen@{names}"

@@ -77,14 +77,24 @@ def compare_steps(own: Floats, other: Floats) -> StepsToLoss:
 
 def first_step_at(losses: Floats, loss: float) -> int | None:
     """The first step after which the mean of the last few steps is at most ``loss``; None if there is none."""
-    count = _smoothed_count(len(losses))
-    if len(losses) < count or not math.isfinite(loss):
+    if not math.isfinite(loss):
         return None
-    finite = np.where(np.isfinite(losses), losses, np.nan)
-    means = np.convolve(finite, np.ones(count) / count, mode="valid")
+    first, means = mean_losses(losses)
     # Rounding must not hide that a run reaches its own end.
     reached = np.flatnonzero(means <= loss + 1e-9 * abs(loss))
-    return int(reached[0]) + count if len(reached) else None
+    return int(reached[0]) + first if len(reached) else None
+
+
+def mean_losses(losses: Floats) -> tuple[int, Floats]:
+    """The mean of the last few losses after each step, and the number of steps after the first of these means.
+
+    There are no means if there are fewer steps. A mean of a loss that is not finite is no number.
+    """
+    count = _smoothed_count(len(losses))
+    if len(losses) < count:
+        return count, np.zeros(0)
+    finite = np.where(np.isfinite(losses), losses, np.nan)
+    return count, np.convolve(finite, np.ones(count) / count, mode="valid")
 
 
 def _smoothed_count(steps: int) -> int:
