@@ -80,6 +80,18 @@ def test_a_rate_that_is_far_off_is_seen(kind: str, in_fit: bool, least: float, s
     assert len(found) >= least * len(judged)
 
 
+@pytest.mark.parametrize(
+    ("kind", "first"), [("far_too_small", False), ("oscillating", False), ("far_too_large", True), ("growing", True)]
+)
+def test_a_run_that_learns_nothing_comes_first(kind: str, first: bool, simulation: ModuleType) -> None:
+    """Before causes that save time."""
+    rng = np.random.default_rng(7)
+    traces = (trace_of(simulation.simulated_run(getattr(simulation, kind), rng, in_fit=True)) for _ in range(RUNS))
+    found = [CAUSE.spoils_in(trace, finding) for trace in traces if (finding := CAUSE.find(trace)) is not None]
+    assert found
+    assert found.count(first) >= 0.8 * len(found)
+
+
 @pytest.mark.parametrize("kind", ["far_too_large", "growing"])
 def test_only_keras_own_loop_is_known_to_train_on_a_loss_that_should_fall(kind: str, simulation: ModuleType) -> None:
     """An agent's loss grows while it learns."""

@@ -74,6 +74,10 @@ class SlowConvergence(Cause[SlowLoss]):
         numbers = {"steps": float(curve.steps), "first_loss": first, "last_loss": last}
         return Evidence(f"{_describe_curve(curve)}; {UNPROVEN}", numbers, finding.where)
 
+    def spoils_in(self, trace: Trace, finding: SlowLoss) -> bool:
+        """Whether the loss rises or jumps away, so that the run learns nothing, however fast its steps are."""
+        return finding.curve is not None and finding.curve.shape in (LossShape.RISING, LossShape.SPIKED)
+
     def remedies(self, trace: Trace, finding: SlowLoss) -> Sequence[Remedy]:
         return []  # a step takes as long; how many a run takes is the user's decision
 
