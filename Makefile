@@ -27,7 +27,7 @@ TESTS ?= tests
 AT_ONCE ?= 2
 PYTEST ?=
 
-.PHONY: help demo cause test test-slow bench lint style venv venv-oldest test-oldest clinic strangers calibration fixed-again false-alarms drift-power convergence-power bench-overhead bench-trace bench-lint bench-long bench-startup memory-table gpu gpu-recordings corpus docs shape fuzz format clean
+.PHONY: help demo cause test test-slow bench lint style venv venv-oldest test-oldest clinic strangers calibration fixed-again false-alarms drift-power convergence-power myths bench-overhead bench-trace bench-lint bench-long bench-startup memory-table gpu gpu-recordings corpus docs shape fuzz format clean
 
 help: ## show this list
 	@echo "usage: make TARGET"
@@ -96,6 +96,9 @@ drift-power: $(VENV)/.wheel ## false alarms and power of the causes of drift, on
 convergence-power: $(VENV)/.wheel ## false alarms and power of numerics/slow-convergence, on simulated and real runs (half an hour)
 	$(BIN)/python clinic/convergence_power.py --markdown docs/convergence.md
 	$(BIN)/python clinic/convergence_power.py --real build/convergence --markdown docs/convergence.md
+
+myths: $(VENV)/.wheel ## what data formats and cheaper models gain, beside what is said of them (some minutes)
+	$(BIN)/python clinic/myths.py --markdown docs/myths.md
 
 bench-overhead: $(VENV)/.wheel ## what recording costs, two processes in turns (about two hours)
 	$(BIN)/python clinic/hotpath.py --markdown docs/overhead.md

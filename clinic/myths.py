@@ -3,7 +3,7 @@
     python clinic/myths.py --markdown docs/myths.md
 
 Each row compares two forms of the same work in one process, in turn, on an otherwise idle computer. The number is how
-many times as fast the second form is, with a 95 % interval over the rounds. It takes about ten minutes.
+many times as fast the second form is, with a 95 % interval over the rounds. It takes some minutes.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ ROUNDS = 9
 PICTURES = 3000  # JPEG files of 160 x 160
 SIDE = 160
 RESIZED = 64
-STEPS = 60  # of a model in a round
+STEPS = 20  # of a model in a round
 Work = Callable[[], Any]
 
 
