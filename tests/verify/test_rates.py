@@ -305,7 +305,7 @@ def test_a_larger_batch_is_compared_by_seconds_with_a_scaled_rate(measured: Call
     own = found.points[0]
     assert own.samples is not None
     assert own.seconds == pytest.approx(own.samples / 32 * 1e-3)
-    assert own.loss == found.loss
+    assert own.loss == pytest.approx(found.loss, rel=0.1)  # of the last twentieth and of the last tenth
 
 
 def test_if_larger_batches_diverge_a_smaller_one_is_tried(measured: Callable[..., RateSweep]) -> None:
