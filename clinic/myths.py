@@ -30,7 +30,7 @@ ROUNDS = 9
 PICTURES = 3000  # JPEG files of 160 x 160
 SIDE = 160
 RESIZED = 64
-STEPS = 20  # of a model in a round
+CONVOLUTION_STEPS, DENSE_STEPS, SMALL_STEPS = 8, 100, 300  # of a model in a round, about a second
 Work = Callable[[], Any]
 
 
@@ -91,20 +91,17 @@ def input_rows(folder: Path) -> Iterator[Row]:
     def load(content: tf.Tensor) -> tf.Tensor:
         return tf.image.resize(tf.io.decode_jpeg(content, channels=3), [RESIZED, RESIZED])
 
-    def batches(dataset: tf.data.Dataset, function: Callable[..., Any], calls: int | None) -> tf.data.Dataset:
-        return dataset.map(function, num_parallel_calls=calls).batch(32).prefetch(2)
+    def batches(dataset: tf.data.Dataset, function: Callable[..., Any]) -> tf.data.Dataset:
+        return dataset.map(function, num_parallel_calls=tf.data.AUTOTUNE).batch(32).prefetch(2)
 
-    paths, auto = tf.data.Dataset.from_tensor_slices(files), tf.data.AUTOTUNE
-    one_by_one = batches(paths, lambda path: load(tf.io.read_file(path)), None)
-    parallel = batches(paths, lambda path: load(tf.io.read_file(path)), auto)
-    encoded = batches(tf.data.TFRecordDataset(records), load, auto)
+    paths = tf.data.Dataset.from_tensor_slices(files)
+    parallel = batches(paths, lambda path: load(tf.io.read_file(path)))
+    encoded = batches(tf.data.TFRecordDataset(records), load)
     ready = batches(
         tf.data.TFRecordDataset(decoded),
         lambda r: tf.reshape(tf.io.decode_raw(r, tf.uint8), [RESIZED, RESIZED, 3]),
-        auto,
     )
     sizes = [sum(os.path.getsize(f) for f in names) / 1e6 for names in (files, [records], [decoded])]
-    yield Row("JPEG files one by one → the same in a parallel `map`", _read(one_by_one), _read(parallel))
     yield Row(
         "JPEG files → one TFRecord file of the JPEGs, both in a parallel `map`",
         _read(parallel),
@@ -169,7 +166,7 @@ def _dense(width: int = 1024) -> keras.Model:
     return keras.Sequential([*layers, keras.layers.Dense(10)])
 
 
-def _training(model: keras.Model, rate: float = 1e-3) -> Work:
+def _training(model: keras.Model, steps: int = CONVOLUTION_STEPS, rate: float = 1e-3) -> Work:
     shape, generator = model.input_shape[1:], np.random.default_rng(2)
     x = generator.normal(size=(32, *shape)).astype(np.float32)
     y = generator.integers(0, 10, 32)
@@ -178,7 +175,7 @@ def _training(model: keras.Model, rate: float = 1e-3) -> Work:
     data = tf.data.Dataset.from_tensors((x, y)).cache().repeat()
 
     def work() -> None:
-        model.fit(data, steps_per_epoch=STEPS, verbose=0)
+        model.fit(data, steps_per_epoch=steps, verbose=0)
 
     return work
 
@@ -203,11 +200,19 @@ def model_rows() -> Iterator[Row]:
         matrix = layer.kernel.numpy()
         layer.kernel.assign(np.where(np.abs(matrix) < np.median(np.abs(matrix)), 0, matrix))
     note = f"{dense.count_params():,} → {pruned.count_params():,} parameters held"
-    yield Row("four dense layers → half of each matrix is zero", _training(dense), _training(pruned), note)
+    yield Row(
+        "four dense layers → half of each matrix is zero",
+        _training(dense, DENSE_STEPS),
+        _training(pruned, DENSE_STEPS),
+        note,
+    )
     quantised = _dense()
     quantised.quantize("int8")
     yield Row(
-        'four dense layers → `quantize("int8")`', _training(dense), _training(quantised), _share_trainable(quantised)
+        'four dense layers → `quantize("int8")`',
+        _training(dense, DENSE_STEPS),
+        _training(quantised, DENSE_STEPS),
+        _share_trainable(quantised),
     )
 
 
@@ -218,7 +223,12 @@ def rate_rows() -> Iterator[Row]:
     y = (x @ generator.normal(size=(20, 10))).argmax(axis=1)
     steps = {rate: _steps_to_loss(x, y, rate) for rate in (1e-4, 1e-3)}
     note = " → ".join(f"{count:,}" for count in steps.values()) + " steps to the same loss"
-    yield Row("Adam(1e-4) → Adam(1e-3), a step", _training(_dense(64), 1e-4), _training(_dense(64), 1e-3), note)
+    yield Row(
+        "Adam(1e-4) → Adam(1e-3), a step",
+        _training(_dense(64), SMALL_STEPS, 1e-4),
+        _training(_dense(64), SMALL_STEPS, 1e-3),
+        note,
+    )
 
 
 def _steps_to_loss(x: np.ndarray[Any, Any], y: np.ndarray[Any, Any], rate: float, target: float = 0.8) -> int:
