@@ -19,7 +19,7 @@ UNSEEN |= {
     "museum_plots",
     "finetune_birds",
 }  # of drift: slow only after it has run for long
-UNSEEN |= {"cork_grades", "glaze_firings", "kite_lifts", "saffron_threads"}  # how long a step's operations take
+UNSEEN |= {"bassoon_reeds", "cork_grades", "glaze_firings", "kite_lifts", "saffron_threads"}  # how long a step's operations take
 SCRIPTS = [s for s in spotted.scripts(FAMILIES) if s.name not in UNSEEN]
 
 MODEL = "model = keras.Sequential([layers.Dense(1)])\nmodel.compile('sgd', 'mse')\n"
