@@ -19,7 +19,8 @@ UNSEEN |= {
     "museum_plots",
     "finetune_birds",
 }  # of drift: slow only after it has run for long
-UNSEEN |= {"bassoon_reeds", "cork_grades", "glaze_firings", "kite_lifts", "saffron_threads"}  # how long a step's operations take
+# How long the operations of a step take.
+UNSEEN |= {"bassoon_reeds", "cork_grades", "glaze_firings", "kite_lifts", "saffron_threads"}
 SCRIPTS = [s for s in spotted.scripts(FAMILIES) if s.name not in UNSEEN]
 
 MODEL = "model = keras.Sequential([layers.Dense(1)])\nmodel.compile('sgd', 'mse')\n"
