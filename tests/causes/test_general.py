@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from slowtrain.causes import general_input_wait
+from slowtrain.columns.input_pipeline import Pipeline, WrittenDataset
 from slowtrain.diagnose import diagnose_trace
 from slowtrain.model import Diagnosis
+from slowtrain.trace import Trace
 
 from ..drawn_trace import parse_drawing  # noqa: TID252  tests are no package
 
@@ -170,3 +173,13 @@ def test_training_steps_written_out_in_one_graph() -> None:
     found = only(f'{START.replace("step    11111", "")}\n@fact sources={{"train.py":"{text}"}}')
     assert "the loop in line 4 unrolls 240 training steps into one graph" in found.evidence.says
     assert lines(found) == [4]
+
+
+@pytest.mark.parametrize(
+    ("last", "advice"), [("BatchDataset", "end the data set with"), ("PrefetchDataset", "train for")]
+)
+def test_a_prefetch_is_not_advised_where_there_is_one(last: str, advice: str) -> None:
+    pipe = Pipeline(written=(WrittenDataset("MapDataset"), WrittenDataset(last)))
+    found = general_input_wait.find_awaited_input(Trace(pipelines=(pipe,)))
+    assert found.says == "what makes it was not measured"
+    assert found.prescriptions[0].says.startswith(advice)
