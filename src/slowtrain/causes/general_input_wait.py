@@ -167,19 +167,17 @@ def _unmeasured_input(trace: Trace) -> GeneralReason:
     where = (*(p for p in asked if p is not None), *_fit_place(trace))
     written = [w for p in trace.pipelines for w in p.written]
     pipes = [w.place for w in written if w.place is not None]
-    longer = "train for more steps, so that a profiler window shows which stage of the data set is slow"
-    ahead = any(w.family == "Prefetch" for w in written)
+    if any(w.family == "Prefetch" for w in written):
+        advice = "train for more steps, so that a profiler window shows which stage of the data set is slow"
+    else:
+        advice = "end the data set with .prefetch(tf.data.AUTOTUNE)"
     return GeneralReason(
         "input/unprefetched-input",
         "The step waits for its input",
         "what makes it was not measured",
         host_work.distinct_places((*pipes[-1:], *where)),
         {},
-        (
-            Prescription(
-                "advice", Effect.EXACT, longer if ahead else "end the data set with .prefetch(tf.data.AUTOTUNE)"
-            ),
-        ),
+        (Prescription("advice", Effect.EXACT, advice),),
         computes=False,
     )
 

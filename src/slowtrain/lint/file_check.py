@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from slowtrain.errors import InputError
@@ -95,12 +95,12 @@ def _document_result(
     rows: list[str] | None = None
     findings: list[LintFinding] = []
     titles = dict(TITLE_BY_ID)
-    spots: list[tuple[str, Spot, bool]] = []
+    spots: list[tuple[str, Spot]] = []
     for cause in asked:
         titles[cause.id] = cause.title
         try:
             spots += [
-                (cause.id, spot, training_extent.is_minor(document.source, cause, spot))
+                (cause.id, replace(spot, minor=training_extent.is_minor(document.source, cause, spot)))
                 for spot in dict.fromkeys(cause.spot(document.source))
             ]
         except RecursionError:
@@ -109,17 +109,17 @@ def _document_result(
             raise
         except Exception as error:  # noqa: BLE001  a bug in one cause must not hide the findings of the others
             errors.append(FileError(file, f"{cause.id} failed ({type(error).__name__}: {error}); please report"))
-    spots = [one for one in spots if not _is_ignored(ignores, one[0], one[1])]
-    shown = [one for one in spots if minor or not one[2]]
+    spots = [(c, s) for c, s in spots if not _is_ignored(ignores, c, s)]
+    shown = [(c, s) for c, s in spots if minor or not s.minor]
     hidden_count = len(spots) - len(shown)
     if UNUSED_IGNORE in active:
         shown += [
-            (UNUSED_IGNORE, s, False)
+            (UNUSED_IGNORE, s)
             for s in hidden_findings.unused_comments(file, ignores, active, len(lint_settings.known_ids()))
         ]
-    for cause_id, spot, is_minor in shown:
+    for cause_id, spot in shown:
         rows = documents.split_lines(document.source.text) if rows is None else rows
-        findings.append(_build_finding(document, rows, cause_id, titles[cause_id], spot, is_minor))
+        findings.append(_build_finding(document, rows, cause_id, titles[cause_id], spot))
     findings.sort(key=lambda f: (f.cell or 0, f.line, f.column, f.cause))
     return FileResult(tuple(findings), hidden_count, tuple(errors), document.source.is_parsed)
 
@@ -129,7 +129,7 @@ def _is_ignored(ignores: Iterable[hidden_findings.IgnoreComment], cause: str, sp
     return bool([one for one in ignores if one.covers_finding(cause, spot.start[0], spot.end[0])])
 
 
-def _build_finding(document: Document, rows: list[str], cause: str, title: str, spot: Spot, minor: bool) -> LintFinding:
+def _build_finding(document: Document, rows: list[str], cause: str, title: str, spot: Spot) -> LintFinding:
     cell, line = document.place(spot.start[0])
     _, end_line = document.place(spot.end[0])
     cure = spot.prescription
@@ -150,7 +150,7 @@ def _build_finding(document: Document, rows: list[str], cause: str, title: str, 
         cure=cure.says if cure is not None else None,
         diff=diff,
         edits=cure.edits if cure is not None and diff else (),
-        minor=minor,
+        minor=spot.minor,
     )
 
 

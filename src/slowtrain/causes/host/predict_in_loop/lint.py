@@ -16,7 +16,7 @@ from slowtrain.script.interpreter.engine.interpreter import file_events
 from slowtrain.script.lint_rules import graph_code, sample_counts, spots
 from slowtrain.script.navigation import call_index, name_bindings, node_lookup, scope_names, single_rows
 from slowtrain.script.text import syntax_tree
-from slowtrain.script.text.source_file import Source
+from slowtrain.script.text.source_file import Source, cache_recent
 
 MIN_LOOP_CALLS = 8  # of one line. A script may evaluate after each of a few stages.
 MAX_LITTLE_ROWS = 32  # the default batch size of Keras. A call with fewer rows has the same fixed cost.
@@ -86,8 +86,10 @@ def small_fits(source: Source) -> Iterator[Spot]:
         yield _call_spot(call, f"fit() in a loop is given {given} at a time, {taken}", TRAIN_ON_BATCH, changed)
 
 
-def _small_fit_calls(source: Source) -> Iterator[tuple[ast.Call, int | None, int]]:
-    """Yield the calls, each with its rows, if known, and its steps."""
+@cache_recent(1)
+def _small_fit_calls(source: Source) -> tuple[tuple[ast.Call, int | None, int], ...]:
+    """The calls, each with its rows, if known, and its steps."""
+    found: list[tuple[ast.Call, int | None, int]] = []
     for call in call_index.index_of(source).calls_of("fit"):
         data, size = node_lookup.argument_value(call, "x", 0), node_lookup.argument_value(call, "batch_size", 2)
         epochs = node_lookup.argument_value(call, "epochs", 3)
@@ -100,7 +102,8 @@ def _small_fit_calls(source: Source) -> Iterator[tuple[ast.Call, int | None, int
         whole = size is not None and data is not None and _is_length_of(size, data)
         steps = 1 if whole else ceil(rows / batch) if rows and batch else MAX_LITTLE_FIT_STEPS + 1
         if steps <= MAX_LITTLE_FIT_STEPS:
-            yield call, rows, steps
+            found.append((call, rows, steps))
+    return tuple(found)
 
 
 def _is_length_of(size: ast.expr, data: ast.expr) -> bool:

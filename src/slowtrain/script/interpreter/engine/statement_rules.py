@@ -102,9 +102,10 @@ def excludes_few_turns(machine: RunContext, test: ast.expr, scope: Scope) -> boo
 def chooses_at_random(test: ast.expr) -> bool:
     """Whether it is ``if random.random() < self.epsilon:``, of which both branches run in many iterations."""
     match test:
-        case ast.Compare(left=ast.Call() as drawn, comparators=[ast.Name() | ast.Attribute()]):
-            return node_lookup.called_name(drawn) in RANDOM_NUMBER_FUNCTIONS
-        case ast.Compare(left=ast.Name() | ast.Attribute(), comparators=[ast.Call() as drawn]):
+        case (
+            ast.Compare(left=ast.Call() as drawn, comparators=[ast.Name() | ast.Attribute()])
+            | ast.Compare(left=ast.Name() | ast.Attribute(), comparators=[ast.Call() as drawn])
+        ):
             return node_lookup.called_name(drawn) in RANDOM_NUMBER_FUNCTIONS
     return False
 
