@@ -16,8 +16,8 @@ from . import spotted
 
 CASES: dict[str, Any] = {case.name: case for case in spotted.clinic_cases("clinic")}
 MINE = {c.id: c for c in all_causes() if c.family in ("input", "transfer") and c.words}
-# A file share, and the time that many small files take: nothing of it stands in the text.
-HIDDEN = {"microscope_stacks", "balloon_soundings", "bridge_strain", "vineyard_bands"}
+# A file share, the time that many small files take, the rows of arrays that a memory gives: not in the text.
+HIDDEN = {"microscope_stacks", "balloon_soundings", "bridge_strain", "vineyard_bands", "lander_memory"}
 
 HEAD = "import numpy as np\nimport tensorflow as tf\n"
 LOAD = "def load(f):\n    return tf.image.resize(tf.io.decode_jpeg(tf.io.read_file(f)), (64, 64))\n"
@@ -33,9 +33,15 @@ END = "ds = ds.batch(32).prefetch(2)\nmodel.fit(ds, epochs=5)\n"
 SAMPLES = "xs = np.random.rand(5000, 8)\nys = np.zeros(5000)\ndef gen():\n"
 GENERATED = "ds = tf.data.Dataset.from_generator(gen, output_signature=spec)\n"
 LAYER = "from keras import layers as kl\nturn = kl.RandomRotation(0.1)\n"
+SET = ROWS + "ds = tf.data.Dataset.from_tensor_slices((table, table)).shuffle(5000).batch(32)\n"
 RAW = "    return tf.reshape(tf.io.decode_raw(tf.io.read_file(f), tf.uint8), (%s))\nds = ds.map(read)\n"
 
 FOUND = {
+    "input/rebuilt-pipeline": [
+        SET + "for step in range(900):\n    model.train_on_batch(*next(iter(ds)))\n",
+        SET + "for step in range(900):\n    it = iter(ds)\n    x, y = next(it)\n    model.train_on_batch(x, y)\n",
+        SET + "def draw():\n    return iter(ds).get_next()\nwhile True:\n    model.train_on_batch(*draw())\n",
+    ],
     "input/sequential-map": [
         SIZED + "ds, test = tfds.load('x', split=['train', 'test'])\nds = ds.map(size)\n" + END,
         (
@@ -160,6 +166,13 @@ FOUND = {
     ],
 }
 QUIET = {
+    "input/rebuilt-pipeline": [
+        SET + "it = iter(ds.repeat())\nfor step in range(900):\n    model.train_on_batch(*next(it))\n",
+        SET + "for epoch in range(9):\n    it = iter(ds)\n    for step in range(99):\n"
+        "        model.train_on_batch(*next(it))\n",
+        SET + "for step in range(900):\n    if step % 100 == 0:\n        x = next(iter(ds))[0]\n"
+        "    model.train_on_batch(x, x)\n",
+    ],
     "input/sequential-map": [
         LOAD + "ds = tf.data.Dataset.from_tensor_slices(['a', 'b']).map(load)\n" + END,
         NAMES + "ds = ds.map(lambda f: f)\n" + END,

@@ -69,6 +69,30 @@ def loops_between_steps(source: Source) -> Iterator[tuple[ast.For, int]]:
     yield from ((loop, turns) for loop, turns in long.items() if loop.lineno not in making)
 
 
+def python_loops_in_graphs(source: Source) -> Iterator[ast.expr]:
+    """The first loop of each ``py_function`` that a training step calls with its values."""
+    seen: set[ast.AST] = set()
+    for event in interpreter.file_events(source):
+        called = python_call_in_step(source, event) if event.begun is not None else None
+        if called is not None and called not in seen:
+            seen.add(called)
+            yield event.node
+
+
+def python_call_in_step(source: Source, event: Event) -> ast.Call | None:
+    """The ``py_function`` around ``event`` that a training step calls with its values."""
+    if event.producer != "py_function" or not step_loops.is_in_step_loop(source, event):
+        return None
+    called = [loop.node for loop in event.loops if isinstance(loop.node, ast.Call)][-1]
+    return called if takes_values(called) else None
+
+
+def takes_values(python_call: ast.Call) -> bool:
+    """Whether a call of ``py_function`` gets tensors. In a step, one without tensors makes the input."""
+    given = node_lookup.argument_value(python_call, "inp", 1)
+    return not isinstance(given, (ast.List, ast.Tuple)) or bool(given.elts)
+
+
 def _loops_in_iteration(source: Source, event: Event) -> list[Loop]:
     """Return the loops inside one iteration of the training loop, the outermost first. The last one begins here."""
     turn = step_loops.step_loop_of(source, event)

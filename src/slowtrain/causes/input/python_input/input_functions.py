@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from slowtrain.causes.input.python_input import sample_loops
 from slowtrain.script.interpreter.engine import queries, step_loops
+from slowtrain.script.lint_rules import step_code
 from slowtrain.script.navigation import (
     call_arguments,
     call_index,
@@ -46,6 +47,8 @@ def input_functions(source: Source) -> Iterator[InputFunction]:
             call, "generator" if node_lookup.called_name(call) == "from_generator" else "func", 0
         )
         if node_lookup.called_name(call) in PYTHON_FUNCTION_OPS:
+            if step_code.is_in_step(source, call) and step_code.takes_values(call):
+                continue  # it belongs to host/python-in-step
             outer = node_lookup.argument_value(call, "func", 0)
             given = outer if name_bindings.qualified_name(source, call.func).startswith("tensorflow.") else None
         elif not dataset_chains.makes_dataset(source, call) or any(

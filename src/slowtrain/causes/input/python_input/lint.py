@@ -12,7 +12,7 @@ from slowtrain.model import Effect, Prescription, Spot
 from slowtrain.script.interpreter.domain.call_events import Event, Loop
 from slowtrain.script.interpreter.engine import interpreter, queries, step_loops
 from slowtrain.script.interpreter.engine.interpreter import file_events
-from slowtrain.script.lint_rules import graph_code, keras_names, spots
+from slowtrain.script.lint_rules import graph_code, keras_names, spots, step_code
 from slowtrain.script.navigation import assumed_uses, node_lookup, scope_names
 from slowtrain.script.pipelines import whole_pipelines
 from slowtrain.script.text import syntax_tree
@@ -226,6 +226,8 @@ def element_loops(source: Source) -> Iterator[tuple[Spot, tuple[int, int]]]:
     for event in file_events(source):
         if event.begun is None or not event.producer or _is_read_by_workers(source, event):
             continue
+        if step_code.python_call_in_step(source, event) is not None:
+            continue  # it belongs to host/python-in-step
         inside, function = _loops_inside_input(event.loops), node_lookup.enclosing_function(source, event.node)
         if function in seen or not inside or inside[-1] is not event.begun:
             continue

@@ -47,6 +47,7 @@ class RebuiltPipeline(Cause[RebuiltPipelineFinding]):
 
     title = "The input pipeline is built again in each step"
     needs = frozenset({Signal.STEPS, Signal.CALLS})
+    words = ("iter",)
 
     def find(self, trace: Trace) -> RebuiltPipelineFinding | None:
         """None if iterators last for several steps, or Keras makes them."""

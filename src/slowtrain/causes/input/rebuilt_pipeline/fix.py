@@ -15,12 +15,12 @@ from slowtrain.trace import Trace
 
 STAGES_TO_ONE_BATCH = {"from_tensor_slices": ["batch"], "from_tensors": []}  # to one batch
 ITERATING_BUILTINS = frozenset({"iter", "enumerate"})
+ONE_ITERATOR = "make the iterator once, before the loop: it = iter(ds.repeat()), and next(it) in each iteration"
 
 
 def find_cures(trace: Trace, finding: RebuiltPipelineFinding) -> Iterable[Prescription]:
     if not finding.builds_data_sets:
-        says = "make the iterator once, before the loop: it = iter(ds.repeat()), and next(it) in each iteration"
-        yield Prescription("edit", Effect.CHANGES_TRAINING, says)
+        yield Prescription("edit", Effect.CHANGES_TRAINING, ONE_ITERATOR)
         return
     yield Prescription(
         "edit",

@@ -72,7 +72,8 @@ def _repeated_stage_spot(data: interpreted_datasets.ConsumedDataset, at: int, ca
     """
     stage, wide = data.stages[at], interpreted_datasets.gives_batches(data.stages[:at])
     count = interpreted_datasets.row_count(data.stages[: at + 1])
-    read = dataset_stages.first_long_op(stage, ("read_file",)) or data.names[0] == "TFRecordDataset"
+    reads = (dataset_stages.first_long_op(one, ("read_file",)) for one in data.stages[: at + 1])
+    read = any(reads) or data.names[0] == "TFRecordDataset"
     does = dataset_stages.first_long_op(
         stage, LONG_FUNCTIONS if read and not count else whole_pipelines.COSTLY_PREFIXES
     )

@@ -325,6 +325,7 @@ _SHAPE_RULES: dict[str, Callable[[CallArgs], Shape | None]] = {
     "softmax_cross_entropy_with_logits": _row_loss_shape,
     "matmul": _matmul_shape,
     "linear_to_mel_weight_matrix": _mel_matrix_shape,
+    "mfccs_from_log_mel_spectrograms": lambda given: shape_of(given.get("log_mel_spectrograms", 0)),
     "ensure_shape": lambda given: shape_argument(given.get("shape", 1)),
     **dict.fromkeys(("decode_jpeg", "decode_png", "decode_image", "decode_bmp"), _decoded_image_shape),
     "decode_and_crop_jpeg": lambda given: (None, None, axis_rules.constant_int(given.get("channels", 2)) or None),

@@ -62,6 +62,11 @@ def handwritten_loop_nodes(source: Source) -> frozenset[ast.AST]:
     return frozenset(one.node for one in mine if one.turns is None or one.turns >= MIN_LOOP_TURNS)
 
 
+def is_in_step_loop(source: Source, event: Event) -> bool:
+    """Whether a loop that takes a step in each iteration makes ``event``, also inside the step."""
+    return any(loop.number in loops_by_number(source) for loop in event.loops)
+
+
 def step_loop_of(source: Source, event: Event) -> Loop | None:
     """The innermost of the script's step loops that make ``event`` in each iteration, outside of any graph."""
     if event.graph or event.producer:
