@@ -98,6 +98,18 @@ def test_elements_come_back(name: str, tmp_path: Path) -> None:
     assert [None if s.shape.rank is None else s.shape.as_list() for s in _specs(again)] == known
 
 
+def test_the_length_is_known_if_the_original_knows_it(tmp_path: Path) -> None:
+    import tensorflow as tf
+
+    from slowtrain.capture.packing import element_records, packing_job
+
+    source = dataset("pairs")
+    form, folder = element_records.describe_elements(source.element_spec), packing.packed(source, tmp_path / "packed")
+    unsized = source.filter(lambda *_: True)
+    for original, length in ((source, COUNT), (unsized, tf.data.UNKNOWN_CARDINALITY)):
+        assert int(packing_job.reading_dataset(form, folder, original).cardinality()) == length
+
+
 def _specs(source: Any) -> list[Any]:
     import tensorflow as tf
 

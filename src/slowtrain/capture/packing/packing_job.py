@@ -231,15 +231,15 @@ def _first_rows(dataset: Any, form: ElementForm) -> _FirstRows:
     return _FirstRows(rows, 1e6 * wall_s / max(timed, 1), 1e6 * cpu_s / max(timed, 1), is_whole)
 
 
-def reading_dataset(form: ElementForm, packed: PackedFolder) -> Any:
-    """The packed elements, read by the same text that a script gets."""
+def reading_dataset(form: ElementForm, packed: PackedFolder, source: Any = None) -> Any:
+    """The packed elements, read by the same text that a script gets. ``source``: the data set that they replace."""
     elements = packed_reading.PackedElements(packed.folder, len(packed.shards), packed.elements)
     text = packed_reading.reading_function(form, [elements])
     names: dict[str, Any] = {"tf": tf}
     # AutoGraph looks for the source of each function.
     linecache.cache[READER_FILE] = (len(text), None, text.splitlines(keepends=True), READER_FILE)
     exec(compile(text, READER_FILE, "exec"), names)  # noqa: S102  our own text, the one that is proposed
-    return names[packed_reading.READER_NAME]()
+    return names[packed_reading.READER_NAME](source)
 
 
 def packed_rows(form: ElementForm, packed: PackedFolder) -> Iterator[Row]:
