@@ -207,6 +207,12 @@ def test_a_fit_that_asks_beyond_the_end(epochs: int, steps: object, beyond: bool
     assert is_asked_beyond_end(parse_drawing(FIRST_PASS.format(epochs=epochs, steps=steps, length=400))) == beyond
 
 
+def test_another_fit_trains_after_the_only_epoch() -> None:
+    one = FIRST_PASS.format(epochs=1, steps="null", length=400)
+    event = next(line for line in one.splitlines() if "@event loop" in line)
+    assert is_asked_beyond_end(parse_drawing(one.replace(event, f"{event}\n{event}")))
+
+
 def branches(left_ms: float, right_ms: float, joined: str = "Zip", **right: Any) -> Pipeline:
     """Two maps over 160 elements, of 4 KB each, that are joined; the batch behind it."""
     element = {"cardinality": 160, "element": [{"shape": [1024], "bytes": 4}]}

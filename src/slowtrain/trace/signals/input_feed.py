@@ -325,7 +325,8 @@ def is_asked_beyond_end(trace: Trace) -> bool:
     That call of the train step raises, but still counts as an optimizer step (Keras 3.15), which affects its learning
     rate schedule. A data set of known length is not read beyond its end.
     """
-    return any(epochs != 1 for epochs in _fit_epochs(trace))
+    given = _fit_epochs(trace)
+    return len(given) > 1 or any(epochs != 1 for epochs in given)
 
 
 def _fit_epochs(trace: Trace) -> list[Any]:

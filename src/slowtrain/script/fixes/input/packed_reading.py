@@ -27,7 +27,7 @@ def reading_function(form: ElementForm, packed: Sequence[PackedElements], tensor
 
     Of several folders, the first call reads the first one and so on: they have the order in which the script builds its
     data sets. ``tensorflow`` is the script's name of that module. The function checks the number of elements if the
-    data set knows it. Otherwise the length stays unknown, because Keras begins its iterators according to it.
+    data set knows it. Otherwise the length stays unknown: ``fit`` then counts its end as a step of the optimizer.
     """
     tf, rows = tensorflow, form.block > 1
     parts = [f"        part_{n} = {_decoded(part, tf, rows=rows)}" for n, part in enumerate(form.parts)]
@@ -57,7 +57,7 @@ def reading_function(form: ElementForm, packed: Sequence[PackedElements], tensor
         f"    records = {tf}.data.TFRecordDataset(files, buffer_size={READ_BUFFER_BYTES})",
         f"    packed = records.map(decode, num_parallel_calls={tf}.data.AUTOTUNE){'.unbatch()' if rows else ''}",
         "    if dataset is not None and dataset.cardinality() < 0:",
-        "        return packed  # with a known length, fit makes more iterators, and a shuffle draws other orders",
+        "        return packed  # fit counts the end of a data set of unknown length as a step of the optimizer",
         f"    return packed.apply({tf}.data.experimental.assert_cardinality(elements))",
     ]
     return "\n".join(lines) + "\n"
