@@ -184,6 +184,27 @@ def test_an_agent_that_acts_once_in_each_turn(folder: Folder) -> None:
     assert [line for _, _, line in folder.found()] == [9, 11]
 
 
+EPOCHS = """\
+import keras
+import numpy as np
+
+model = keras.Sequential([keras.layers.Dense(2)])
+model.compile("adam", "mse")
+x = np.zeros((6400, 8), "float32")
+for epoch in range(400):
+    for step in range({steps}):
+        model.train_on_batch(x[step * 8:step * 8 + 8], x[step * 8:step * 8 + 8, :2])
+        if step % half == 0:
+            plot(model.predict(x[:8]))
+"""
+
+
+@pytest.mark.parametrize(("steps", "found"), [("800", []), ("len(names)", []), ("5", [11])])
+def test_what_is_done_rarely_in_an_epoch(folder: Folder, steps: str, found: list[int]) -> None:
+    folder.put(train__py=EPOCHS.format(steps=steps))
+    assert [line for _, cause, line in folder.found() if cause == "host/predict-in-loop"] == found
+
+
 COPIES = """\
 import keras
 

@@ -35,6 +35,7 @@ UNCOUNTED_TRAINING = frozenset(
 )
 ARRAY_FUNCTIONS = frozenset("array asarray constant convert_to_tensor".split())
 TRAINING_METHODS = ("fit", "fit_generator", "train_on_batch", "apply_gradients", "minimize")
+MIN_EPOCH_STEPS = 20  # beside so many, a call once in an epoch takes less than 5 %
 MIN_LOOP_MS = 10_000.0  # of all turns of a loop outside training
 MIN_STEP_SHARE = 0.05  # of a step: less is not worth an edit
 LEAST_STEP_MS = 1.0
@@ -163,19 +164,25 @@ def _loops_of_generator(event: Event) -> list[Loop]:
 
 
 def _is_once_per_episode(source: Source, spot: Spot) -> bool:
-    """Whether the finding's loop also contains a loop that calls models, for the steps of an episode.
+    """Whether the finding's loop also contains a loop with the steps of an episode, or of an epoch of training.
 
-    The many steps of an episode take the time, not the statement that runs once after them.
+    These many steps take the time, not the statement that runs once beside them.
     """
-    around = {event.loops[-1].number for event in _events_at(source, spot) if event.loops and event.on is not None}
-    with_episode = {
+    events = [event for event in _events_at(source, spot) if event.on is not None]
+    regular = [[loop.number for loop in event.loops if loop.number not in event.rare] for event in events]
+    around = {numbers[-1] for numbers in regular if numbers}
+    with_steps = {
         outer.number
         for event in interpreter.file_events(source)
-        if event.name in MODEL_CALLS and event.on is not None
+        if event.on is not None and event.name in MODEL_CALLS | step_loops.UPDATE_CALLS
         for outer, inner in pairwise(event.loops)
-        if _is_episode(inner)
+        if _is_episode(inner) or (event.name in step_loops.UPDATE_CALLS and _is_epoch(inner))
     }
-    return bool(around) and around <= with_episode
+    return bool(around) and around <= with_steps
+
+
+def _is_epoch(loop: Loop) -> bool:
+    return isinstance(loop.node, ast.For) and (loop.turns or MIN_EPOCH_STEPS) >= MIN_EPOCH_STEPS
 
 
 def _is_episode(loop: Loop) -> bool:
