@@ -19,7 +19,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from slowtrain.columns import intervals
-from slowtrain.columns.arrays import NO_INTS, Floats, Ints
+from slowtrain.columns.arrays import NO_INTS, Floats, Ints, distinct_values
 from slowtrain.model import Place
 from slowtrain.number_text import format_number
 from slowtrain.profile import framework_names
@@ -74,7 +74,7 @@ def find_horizon(lines: Sequence[xplane.Line], most: int | None = None) -> Horiz
     ]
     if not grown:
         return None
-    times = np.unique(np.concatenate([times for times, _ in grown]))
+    times = distinct_values(np.concatenate([times for times, _ in grown]))
     events = sum((np.interp(times, *one) for one in grown), np.zeros(len(times)))
     if events[-1] <= most:
         return None

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from slowtrain.columns.arrays import Floats, Ints, median_value
+from slowtrain.columns.arrays import Floats, Ints, distinct_values, median_value
 from slowtrain.columns.spans import Name
 
 STEP_START_LANES = ("step", "on_batch", "function", "gradient")  # lanes whose spans a step can begin with
@@ -118,7 +118,7 @@ class StepHistories:
         if len(self._sorted) != len(self._breaks):
             self._sorted = np.sort(np.array(self._breaks, dtype=np.int64))
         kinds: dict[CallKey, list[int]] = {}
-        for number in np.unique(rows[:, 0]) if len(rows) else ():
+        for number in distinct_values(rows[:, 0]) if len(rows) else ():
             key = self._key(int(number), names)
             if key is not None:
                 kinds.setdefault(key, []).append(int(number))

@@ -14,7 +14,7 @@ import numpy as np
 from msgspec import Struct, field
 
 from slowtrain.columns import intervals
-from slowtrain.columns.arrays import Bools, Codes, Floats, Ints
+from slowtrain.columns.arrays import Bools, Codes, Floats, Ints, distinct_values
 from slowtrain.columns.input_pipeline import PYTHON_OPS
 from slowtrain.profile import framework_names
 from slowtrain.profile.format import xplane
@@ -266,7 +266,7 @@ class _StageReader:
         self._calls.append((number[calls], stage[calls]))
         for i, n in zip(*np.unique(stage[calls], return_counts=True), strict=True):
             self.stages[i].calls += int(n)
-        for i in np.unique(stage[calls & ~inside]):
+        for i in distinct_values(stage[calls & ~inside]):
             self.stages[i].outside = True
 
     def take_turns(self, parts: Sequence[_ThreadSpans]) -> None:
@@ -286,7 +286,7 @@ class _StageReader:
             stage = np.where(numbers[at] == part.id[rows], of[at], -1)
             runs = (stage >= 0) & np.array([t == framework_names.EXECUTOR_SPAN for t in part.texts])[part.text[rows]]
             seen.append(np.stack([stage[runs], part.id[rows][runs]]))
-            for i in np.unique(stage[stage >= 0]):
+            for i in distinct_values(stage[stage >= 0]):
                 self.stages[i].function_ms += float((end - start)[stage == i].sum())
             self._compute(part, start, end, stage)
         if seen:
