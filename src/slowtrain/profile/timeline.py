@@ -10,6 +10,7 @@ line: their times, and the bytes per event there.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any
@@ -202,7 +203,7 @@ def _read_device(plane: xplane.Plane, host: str, until_ps: int | None, program_o
     lines = [line for line in plane.lines if line.name not in framework_names.DERIVED_LINES]
     stream, overhead = framework_names.STREAM_LINE, framework_names.OVERHEAD_LINE
     # Without streams, the compiled program's ops are in a line of their own.
-    streams = [line for line in lines if stream.match(line.name) or line.name == overhead] or [
+    streams = [line for line in lines if re.match(stream, line.name) or line.name == overhead] or [
         line for line in plane.lines if line.name == framework_names.XLA_OPS_LINE
     ]
     parts = [part for line in streams if (part := line_activities(plane, line, until_ps, program_ops)) is not None]

@@ -106,7 +106,7 @@ def read_programs(space: xplane.Space) -> dict[int, dict[str, ProgramOp]]:
         if plane.name != framework_names.METADATA_PLANE:
             continue
         for key, stats in plane.metadata_stats((framework_names.HLO_PROTO,)).items():
-            number = framework_names.PROGRAM_NAME.fullmatch(plane.event_names.get(key, ""))
+            number = re.fullmatch(framework_names.PROGRAM_NAME, plane.event_names.get(key, ""))
             data = stats.get(framework_names.HLO_PROTO)
             if number is None or not isinstance(data, bytes) or len(data) > left:
                 continue

@@ -13,6 +13,7 @@ lines get new length prefixes, because their lengths change. Memory depends on w
 from __future__ import annotations
 
 import mmap
+import re
 from collections.abc import Iterator
 
 import numpy as np
@@ -117,7 +118,7 @@ def _programs_in_range(space: xplane.Space, start_ps: int, end_ps: int) -> set[i
 
 
 def _program_number(text: str) -> int | None:
-    found = framework_names.PROGRAM_NAME.fullmatch(text)
+    found = re.fullmatch(framework_names.PROGRAM_NAME, text)
     return int(found[1]) if found else None
 
 

@@ -8,6 +8,7 @@ have the executor turns of the function's graph, which run in tf.data's pool.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
@@ -98,7 +99,7 @@ def uncounted_path(path: str) -> str:
 
     ``Iterator::Root::FlatMap[3]::Generator`` becomes ``Root::FlatMap::Generator``.
     """
-    return framework_names.COUNTING_STAGE.sub(r"\1", path.removeprefix(_PATH_PREFIX))
+    return re.sub(framework_names.COUNTING_STAGE, r"\1", path.removeprefix(_PATH_PREFIX))
 
 
 def consumer_path(path: str) -> str:
@@ -327,7 +328,7 @@ def _add_iterator_spans(stage: StageActivity, part: _ThreadSpans, rows: Ints, ow
     stage.self_ms += float(own.sum())
     stage.begun.append(part.start_ms[rows])
     counted = {
-        n for code in set(part.text[rows].tolist()) for n in framework_names.EPOCH_STAGE.findall(part.texts[code])
+        n for code in set(part.text[rows].tolist()) for n in re.findall(framework_names.EPOCH_STAGE, part.texts[code])
     }
     stage.epochs = max([stage.epochs, *(int(n) + 1 for n in counted)])
     last = int(part.row[rows[-1]])
