@@ -14,10 +14,12 @@ import re
 import sys
 import tokenize
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from json.decoder import JSONDecoder, scanstring  # type: ignore[attr-defined]  # not in the stubs
 from json.scanner import py_make_scanner  # type: ignore[attr-defined]
 from typing import Any
+
+from msgspec import Struct
 
 from slowtrain.errors import InputError
 from slowtrain.model import Edit
@@ -46,8 +48,7 @@ class UnreadableFileError(Exception):
         self.says, self.line = says, line
 
 
-@dataclass(frozen=True)
-class ScriptDocument:
+class ScriptDocument(Struct, frozen=True):
     """A Python file."""
 
     source: Source
@@ -68,8 +69,7 @@ class ScriptDocument:
         return edits.file_diff(self.source.file.lstrip("/"), self.source.text, new)
 
 
-@dataclass(frozen=True)
-class CodeCell:
+class CodeCell(Struct, frozen=True):
     """A code cell: its ``number`` among all cells, its text, and the range of its source in the file's text.
 
     ``listed`` is true if the source is a JSON list of strings; ``strings`` are their ranges, or the one of a string.
@@ -83,8 +83,7 @@ class CodeCell:
     listed: bool
 
 
-@dataclass(frozen=True)
-class Notebook:
+class Notebook(Struct, frozen=True):
     """A notebook, with the methods of a script. ``first``: the line of the joined source at which each cell begins."""
 
     source: Source

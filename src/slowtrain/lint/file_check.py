@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
 
 from slowtrain.errors import InputError
 from slowtrain.lint import cause_selection, documents, hidden_findings, lint_settings, training_extent
@@ -25,8 +27,7 @@ MAX_EXCERPT_LINES = 8
 TITLE_BY_ID = {UNUSED_IGNORE: "an ignore comment has no effect"}
 
 
-@dataclass(frozen=True)
-class FileResult:
+class FileResult(Struct, frozen=True):
     """The findings in one file; ``minor_count`` of them were left out. ``parsed``: a cause needed its syntax tree."""
 
     findings: tuple[LintFinding, ...] = ()

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 
+from msgspec import Struct
 from rich.cells import cell_len, chop_cells
 from rich.color import ColorSystem
 from rich.style import Style
@@ -59,8 +59,7 @@ def readable_width(width: int) -> int:
     return max(min(width, MAX_COLUMNS), MIN_COLUMNS)
 
 
-@dataclass(frozen=True)
-class Terminal:
+class Terminal(Struct, frozen=True):
     """What can be written on: ``width`` columns, with or without colour and Unicode."""
 
     width: int
