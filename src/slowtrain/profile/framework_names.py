@@ -12,6 +12,7 @@ Sources, by the mark at the end of a comment:
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 # A pattern is text, which `re` compiles when it is first used: most runs need few of them.
 
@@ -301,6 +302,7 @@ DENSIFY_OP = "UnsortedSegmentSum"  # turns a sparse gradient (IndexedSlices) int
 PLUMBING_OP = r"Iterator|Optional|RemoteCall|LoopCond|Switch|(?:^|/)(?:arg|ret|memtype|Identity|args|inputs)_?\d*$"
 
 
+@lru_cache(maxsize=1 << 16)
 def graph_op(event: str) -> tuple[str, str] | None:
     """Return op name and type of an executor's event for an op's kernel, such as "scope/dense/MatMul:_MklMatMul".
 

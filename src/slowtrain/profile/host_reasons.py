@@ -175,11 +175,13 @@ def is_graph_op(text: str) -> bool:
     return found is not None and found[1] not in framework_names.CALLER_OPS
 
 
+@lru_cache(maxsize=1 << 16)
 def is_model_op(event: str) -> bool:
     """Return whether an op computes the model: not a summary, a save, decoding, or a wait for other processes."""
     return not re.search(OTHER_OP, event) and not waits_for_peers(event)
 
 
+@lru_cache(maxsize=1 << 16)
 def waits_for_peers(event: str) -> bool:
     """Return whether the op waits on the host for other training processes."""
     return bool(re.search(PEER_OP, event) or re.fullmatch(HLO_PEER_OPS, event))
