@@ -50,7 +50,7 @@ def _values_around(values: ArrayLike, share: float) -> tuple[np.float64, np.floa
 
 def distinct_values(values: NDArray[Number]) -> NDArray[Number]:
     """Return the distinct numbers in order, none of them NaN. ``np.unique`` imports ``numpy.ma``, which takes 10 ms."""
-    ordered = np.sort(values, axis=None)
+    ordered: NDArray[Number] = np.sort(values, axis=None)
     return ordered[np.append(True, ordered[1:] != ordered[:-1])[: len(ordered)]]
 
 

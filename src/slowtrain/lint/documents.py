@@ -14,12 +14,12 @@ import re
 import sys
 import tokenize
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 from json.decoder import JSONDecoder, scanstring  # type: ignore[attr-defined]  # not in the stubs
 from json.scanner import py_make_scanner  # type: ignore[attr-defined]
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from slowtrain.errors import InputError
 from slowtrain.model import Edit

@@ -19,10 +19,10 @@ from slowtrain.errors import InputError
 from slowtrain.machine.host import host_facts
 from slowtrain.machine.tables.fact_access import number_or_none
 from slowtrain.model import Category, Part, Place, Signal
-from slowtrain.model.live_frame import Curve, Frame, Gpu, Machine, RunState, StepTime
 from slowtrain.recording import reader, recording_folder
 from slowtrain.recording.live_follower import Follower
 from slowtrain.recording.step_history import StepHistory
+from slowtrain.shared.live_frame import Curve, Frame, Gpu, Machine, RunState, StepTime
 from slowtrain.trace import Trace
 from slowtrain.trace.loading import recording_trace, recording_windows
 from slowtrain.trace.run_division import attribution, recording_steps
