@@ -50,8 +50,9 @@ def _values_around(values: ArrayLike, share: float) -> tuple[np.float64, np.floa
 
 def distinct_values(values: NDArray[Number]) -> NDArray[Number]:
     """Return the distinct numbers in order, none of them NaN. ``np.unique`` imports ``numpy.ma``, which takes 10 ms."""
-    ordered: NDArray[Number] = np.sort(values, axis=None)
-    return ordered[np.append(True, ordered[1:] != ordered[:-1])[: len(ordered)]]
+    ordered = np.sort(values, axis=None)
+    found: NDArray[Number] = ordered[np.append(True, ordered[1:] != ordered[:-1])[: len(ordered)]]
+    return found
 
 
 def distinct_with_codes(ids: Ints) -> tuple[Ints, Codes]:
