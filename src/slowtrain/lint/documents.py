@@ -34,10 +34,10 @@ PYTHON_2_SYNTAX = re.compile(
 )
 
 # ``pip install x`` is a magic without its ``%``.
-LINE_MAGIC = re.compile(r"^([ \t]*)(?:[%!?][^\n]*|pip3?[ \t]+(?:un)?install\b[^\n]*|[^\n#'\"]*\?{1,2}[ \t]*)$")
-SHELL_ASSIGNMENT = re.compile(r"^([ \t]*[\w.,\[\]'\" ]+=[ \t]*)[!%][^=\n].*$")
+LINE_MAGIC = r"^([ \t]*)(?:[%!?][^\n]*|pip3?[ \t]+(?:un)?install\b[^\n]*|[^\n#'\"]*\?{1,2}[ \t]*)$"
+SHELL_ASSIGNMENT = r"^([ \t]*[\w.,\[\]'\" ]+=[ \t]*)[!%][^=\n].*$"
 # Cell magics whose body is Python run in the notebook.
-PYTHON_CELL_MAGIC = re.compile(r"^\s*%%(?:time|timeit|capture|prun|script[ \t]+python3?)\b")
+PYTHON_CELL_MAGIC = r"^\s*%%(?:time|timeit|capture|prun|script[ \t]+python3?)\b"
 
 
 class UnreadableFileError(Exception):
@@ -225,14 +225,14 @@ def python_text(text: str) -> str | None:
         return text
     lines = text.split("\n")
     if text.lstrip().startswith("%%"):
-        if not PYTHON_CELL_MAGIC.match(text):
+        if not re.match(PYTHON_CELL_MAGIC, text):
             return "\n" * text.count("\n")
         at = next(n for n, one in enumerate(lines) if one.strip())
         lines[at] = ""
     going = False
     for n, one in enumerate(lines):
-        shell = SHELL_ASSIGNMENT.match(one)
-        magic = LINE_MAGIC.match(one)
+        shell = re.match(SHELL_ASSIGNMENT, one)
+        magic = re.match(LINE_MAGIC, one)
         if going:
             lines[n], going = "", one.rstrip().endswith("\\")
         elif shell or magic:

@@ -19,7 +19,7 @@ from slowtrain.profile.profile_steps import StepTimes
 from slowtrain.profile.timeline import ProfiledDevice, Timeline, host_name, launch_calls
 
 # Calls of the driver or its runtime on a host thread. [V J], source marks as for the framework's names
-_GPU_CALL = re.compile(r"(?:cu(?:da)?|hip)(?:ExtModule|Module|Graph)?(?:Launch|Memcpy|Memset)\w{0,40}")
+_GPU_CALL = r"(?:cu(?:da)?|hip)(?:ExtModule|Module|Graph)?(?:Launch|Memcpy|Memset)\w{0,40}"
 MAX_NAMED_DEVICES = 8  # devices in one note
 _PERMIT_HINT = "not permitted: set the driver's option NVreg_RestrictProfilingToAdminUsers=0, or run as root"
 _INSTALL_HINT = "missing: install it for the framework, and add its folder to LD_LIBRARY_PATH"
@@ -64,7 +64,7 @@ def unseen_gpu_reason(space: xplane.Space) -> str:
     )
     silent = any(p.name.startswith(framework_names.GPU_PLANE) for p in space.planes)
     used = silent or any(
-        re.fullmatch(framework_names.DEVICE_ALLOCATOR, text) or _GPU_CALL.fullmatch(text) for text in names
+        re.fullmatch(framework_names.DEVICE_ALLOCATOR, text) or re.fullmatch(_GPU_CALL, text) for text in names
     )
     if not (forbidden or absent or used):
         return ""
