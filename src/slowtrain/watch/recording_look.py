@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import psutil
 from msgspec.structs import replace
 
 from slowtrain.columns.arrays import median_value, quantile
@@ -283,6 +282,8 @@ def _is_alive(follower: Follower) -> bool:
     pid, born = child.get("pid"), child.get("born")
     if not isinstance(pid, int):
         return bool(follower.launch)  # it has only just been started
+    import psutil  # a run that is over needs no processes
+
     try:
         process = psutil.Process(pid)
         begun, state = process.create_time(), process.status()
@@ -299,6 +300,8 @@ def _is_alive(follower: Follower) -> bool:
 
 def _stopped_process(follower: Follower) -> int | None:
     """The process id of the recorded process, if it is stopped and can be continued."""
+    import psutil
+
     pid = (follower.facts.get("child") or {}).get("pid")
     try:
         stopped = isinstance(pid, int) and psutil.Process(pid).status() == psutil.STATUS_STOPPED

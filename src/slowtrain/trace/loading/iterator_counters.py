@@ -94,13 +94,8 @@ def first_value(fields: Mapping[int, list[Any]], number: int, default: Any) -> A
 
 def unpack_integers(values: Iterable[Any]) -> list[int]:
     """Return repeated integers, packed or not. Raises ``InputError``."""
-    found: list[int] = []
-    for value in values:
-        if isinstance(value, int):
-            found.append(value)
-        else:
-            found.extend(ProtoFile(value, "counters").packed_numbers(0, len(value)))
-    return found
+    each = ([v] if isinstance(v, int) else ProtoFile(v, "counters").packed_numbers(0, len(v)) for v in values)
+    return [number for several in each for number in several]
 
 
 def pipeline_between(
