@@ -320,7 +320,7 @@ def test_what_cannot_be_written_is_measured_without_an_edit(
     found = diagnosis("sluggish", 1, "slow = 4", "1")
     edits = (Edit(file, (1, 7), (1, 8), "1"),) if file else ()
     cure = Prescription("edit", Effect.EXACT, "cure slow", edits=edits, treatment="prefetch")
-    world = World(monkeypatch, tmp_path, lambda _: 4.0, replace(found, prescriptions=(cure,)))
+    world = World(monkeypatch, tmp_path, lambda _: 4.0, structs.replace(found, prescriptions=(cure,)))
     proof = world.fix()
     (attempt,) = proof.attempts
     assert not attempt.kept
@@ -335,7 +335,7 @@ def test_what_did_not_help_the_running_script_is_left_to_nobody(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     cure = Prescription("treatment", Effect.EXACT, "cure slow", treatment="prefetch")
-    found = replace(FIRST, prescriptions=(cure, Prescription("advice", Effect.EXACT, "buy a disk")))
+    found = structs.replace(FIRST, prescriptions=(cure, Prescription("advice", Effect.EXACT, "buy a disk")))
     world = World(monkeypatch, tmp_path, lambda _: 4.0, found)
     run = world.run
 
