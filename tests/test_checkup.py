@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -162,8 +161,8 @@ def test_places_are_shown_as_the_user_knows_them(tmp_path: Path) -> None:
     findings = diagnose.diagnose_trace(trace)
     first = findings.diagnoses[0]
     away = Place(str(tmp_path.parent / "gone.py"), 3)
-    evidence = replace(first.evidence, where=(Place(str(script), 1), Place(str(script), 99), away))
-    findings = structs.replace(findings, diagnoses=(replace(first, evidence=evidence),))
+    evidence = structs.replace(first.evidence, where=(Place(str(script), 1), Place(str(script), 99), away))
+    findings = structs.replace(findings, diagnoses=(structs.replace(first, evidence=evidence),))
     inside, beyond, outside = (
         build_checkup(structs.replace(trace, root=str(tmp_path)), findings, folder=FOLDER).diagnoses[0].evidence.where
     )
@@ -294,7 +293,7 @@ def test_a_wide_range_stands_in_the_headline(after: float, low: float, high: flo
     trace = parse_drawing(WAITING)
     findings = diagnose.diagnose_trace(trace)
     saving = Saving("step", 100.0, after, low, high)
-    findings = structs.replace(findings, diagnoses=(replace(findings.diagnoses[0], saving=saving),))
+    findings = structs.replace(findings, diagnoses=(structs.replace(findings.diagnoses[0], saving=saving),))
     found = build_checkup(trace, findings, folder=FOLDER)
     assert found.headline.endswith(f" would make the step {said}")
     assert documents.checkup_document(found)["diagnoses"][0]["saving"]["high"] == high
@@ -308,7 +307,7 @@ def test_why_a_cure_of_input_spares_more_than_the_wait_for_it() -> None:
     for after, told in ((4.0, False), (2.0, True)):
         saving = Saving("step", 10.0, after, 1.5, 6.0)
         found = build_checkup(
-            trace, structs.replace(findings, diagnoses=(replace(first, saving=saving),)), folder=FOLDER
+            trace, structs.replace(findings, diagnoses=(structs.replace(first, saving=saving),)), folder=FOLDER
         )
         assert any("saves 2 ms more than the wait for input" in note for note in found.notes) is told
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import PurePath
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from slowtrain.causes import Cause, all_causes, class_of, general_reason, short_run_reason
 from slowtrain.errors import InputError

@@ -17,51 +17,20 @@ import logging
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
-from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from slowtrain.errors import InputError
-from slowtrain.model import Checkup
-from slowtrain.model.live_frame import Alert, Frame
 from slowtrain.recording.recording_folder import RUNS_FOLDER
+from slowtrain.shared.live_frame import Alert, Frame
 
 if TYPE_CHECKING:
     from slowtrain.capture.process.session import Session
+    from slowtrain.checkup.notebook import ShownCheckup
 
 EVERY_S = 2.0
-HEIGHT_PX = 720  # of the report in a notebook
 
 log = logging.getLogger("slowtrain")
-
-
-@dataclass(frozen=True)
-class Shown(Checkup):
-    """A checkup that a notebook shows as the HTML report."""
-
-    def _repr_html_(self) -> str:
-        # A separate document, so that styles and scripts of the notebook and of the report do not affect each other.
-        page = escape(_report_page(self), quote=True)
-        return (
-            f'<iframe srcdoc="{page}" sandbox="allow-scripts" title="Slowtrain report" '
-            f'style="width:100%;height:{HEIGHT_PX}px;border:1px solid #8884;border-radius:6px"></iframe>'
-        )
-
-    def __str__(self) -> str:
-        from slowtrain.report import text
-
-        return text.checkup_text(self)
-
-    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
-        printer.text("…" if cycle else str(self))
-
-
-def _report_page(found: Checkup) -> str:
-    from slowtrain.causes import all_causes
-    from slowtrain.report import pages
-
-    return pages.checkup_page(found, {c.id: c.page for c in all_causes()})
 
 
 class Run:
@@ -70,12 +39,11 @@ class Run:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
-    def checkup(self) -> Shown:
+    def checkup(self) -> ShownCheckup:
         """The diagnosis of the recording, complete or so far. Raises ``InputError``."""
-        from slowtrain.checkup import examine_recording
+        from slowtrain.checkup import notebook
 
-        found = examine_recording(self.folder)
-        return Shown(**{f.name: getattr(found, f.name) for f in dataclasses.fields(found)})
+        return notebook.shown_checkup(self.folder)
 
     def report(self, *, width: int = 80) -> str:
         """The report as text."""
@@ -182,7 +150,7 @@ def figures(frame: Frame) -> dict[str, float]:
     return {name: float(value) for name, value in found.items() if value is not None}
 
 
-@dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True)
 class Settings:
     """How to record. Raises ``InputError`` for values that ``slowtrain run`` rejects as well."""
 
@@ -325,7 +293,7 @@ class Monitoring:
             self._end()
             self._end = None
 
-    def checkup(self) -> Shown:
+    def checkup(self) -> ShownCheckup:
         """The diagnosis of the newest recording."""
         assert self.run is not None
         return self.run.checkup()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import importlib
 import sys
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from msgspec import structs
 from msgspec.structs import replace
 
 from slowtrain.causes import cause_by_id
@@ -224,7 +224,7 @@ def course(means: list[float], **changes: Any) -> Any:
 def test_beside_measured_rates_the_course_of_the_run_is_named(curve: Any, says: str) -> None:
     trace = replace(parse_drawing(CAUSE.fires[0]), facts=rates())
     found: Any = CAUSE.find(trace)
-    assert says in CAUSE.evidence(trace, dataclasses.replace(found, curve=curve)).says
+    assert says in CAUSE.evidence(trace, structs.replace(found, curve=curve)).says
 
 
 def test_a_loss_that_falls_to_the_end_is_on_no_plateau() -> None:

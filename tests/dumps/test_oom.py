@@ -18,9 +18,9 @@ import pytest
 from slowtrain import oom as dumps
 from slowtrain.cli import main
 from slowtrain.errors import InputError
-from slowtrain.model.exhaustion import Exhaustion, FailureOutcome, PoolKind, Purpose
 from slowtrain.oom.log_reader import LOG_BLOCK_BYTES, LogReader
 from slowtrain.report import oom, pages
+from slowtrain.shared.exhaustion import Exhaustion, FailureOutcome, PoolKind, Purpose
 
 from .drawn import FULL, MIB, PIECES, STYLES, chunk, dump, error, prefix
 

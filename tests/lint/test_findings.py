@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from slowtrain.model.inspections import UNUSED_IGNORE
 from slowtrain.report import documents, lint
+from slowtrain.shared.vocabulary import UNUSED_IGNORE
 
 from .linting import BROKEN, CURED, EAGER, PIPELINE, Folder
 

@@ -14,7 +14,7 @@ import psutil
 import pytest
 
 from slowtrain.model import Diagnosis, Evidence, Saving
-from slowtrain.model.live_frame import Alert
+from slowtrain.shared.live_frame import Alert
 from slowtrain.watch import alert_rules, run_watch
 from slowtrain.watch.run_watch import Watch
 

@@ -14,12 +14,12 @@ from slowtrain.columns.arrays import Ints
 from slowtrain.columns.steps import Steps
 from slowtrain.errors import InputError
 from slowtrain.machine.host import host_facts
-from slowtrain.model.live_frame import Frame, RunState
 from slowtrain.recording import live_follower, reader
 from slowtrain.recording.live_follower import Follower
 from slowtrain.recording.reader import Recording
 from slowtrain.report import frames
 from slowtrain.report import live as live_view
+from slowtrain.shared.live_frame import Frame, RunState
 from slowtrain.trace.loading import recording_windows
 from slowtrain.watch.run_watch import Watch
 

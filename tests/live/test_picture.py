@@ -9,9 +9,9 @@ import pytest
 from rich.cells import cell_len
 
 from slowtrain.model import Part, Place
-from slowtrain.model.live_frame import Alert, Curve, FoundCause, Frame, Gpu, Machine, Progress, RunState, StepTime
 from slowtrain.report import frames, live
 from slowtrain.report.terminal import Terminal
+from slowtrain.shared.live_frame import Alert, Curve, FoundCause, Frame, Gpu, Machine, Progress, RunState, StepTime
 
 BUSY = Frame(
     folder="runs/a", command="train.py --data /a/very/long/path/to/somewhere/else --name 水水水水水水水水水水水水",

@@ -12,8 +12,8 @@ import pytest
 from slowtrain.cli import _live_view
 from slowtrain.errors import InputError
 from slowtrain.model import Place
-from slowtrain.model.live_frame import Alert, Frame, RunState
 from slowtrain.report import frames
+from slowtrain.shared.live_frame import Alert, Frame, RunState
 from slowtrain.watch import frame_outputs, frame_stream
 
 from .making import Making

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from msgspec import structs
 
 from slowtrain.errors import InputError
 from slowtrain.model import Checkup, Diagnosis, Edit, Effect, Evidence, Saving, Subject
@@ -38,11 +39,11 @@ ADVICE = ManualCure("input/unsharded-files", "or write it: slowtrain pack --plan
 
 
 def diagnosed(*causes: str, scope: str = "step", after_ms: float = 1.0) -> Checkup:
-    saving = replace(SAVING, scope=scope, after_ms=after_ms)
+    saving = structs.replace(SAVING, scope=scope, after_ms=after_ms)
     found = tuple(Diagnosis(cause, cause, Evidence(cause), saving, 0.5) for cause in causes)
     checkup = checkups.healthy()
-    subject: Subject = replace(checkup.subject, path="runs/diagnosis-0")
-    return replace(checkup, diagnoses=found, subject=subject)
+    subject: Subject = structs.replace(checkup.subject, path="runs/diagnosis-0")
+    return structs.replace(checkup, diagnoses=found, subject=subject)
 
 
 def proof_of(before: Checkup, after: Checkup | None = None, files: tuple[ChangedFile, ...] = ()) -> Proof:

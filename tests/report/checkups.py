@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
+
+from msgspec import structs
 
 from slowtrain.model import (
     Attribution,
@@ -242,7 +243,7 @@ def input_bound() -> Checkup:
 
 
 def healthy() -> Checkup:
-    return dataclasses.replace(
+    return structs.replace(
         input_bound(),
         verdict=VerdictKind.COMPUTE,
         headline="Healthy: the device computes 94% of each step, and the model's own arithmetic bounds it.",
@@ -275,7 +276,7 @@ def insufficient() -> Checkup:
 
 
 def failed() -> Checkup:
-    return dataclasses.replace(
+    return structs.replace(
         insufficient(),
         subject=Subject("recording", "runs/9", ("broken.py",), 1),
         verdict=VerdictKind.FAILED,
@@ -330,18 +331,18 @@ def hostile() -> Checkup:
 
 def long_names() -> Checkup:
     name = "a_very_long_name_without_any_break_" * 12
-    first = dataclasses.replace(
+    first = structs.replace(
         SEQUENTIAL,
         title=name,
         evidence=Evidence(name * 3, {name: 1.0}, (Place(f"/home/{name}/train.py", 123456, name),)),
     )
-    many = tuple(dataclasses.replace(first, cause=f"input/{name}-{i}") for i in range(12))
+    many = tuple(structs.replace(first, cause=f"input/{name}-{i}") for i in range(12))
     graph = tuple(
         InputNode(str(i), name, name, (str(i + 1),), 1.0, 8, 64, 1e9, None, Place(name, 1, name)) for i in range(14)
     )
-    return dataclasses.replace(
+    return structs.replace(
         input_bound(),
-        subject=dataclasses.replace(
+        subject=structs.replace(
             input_bound().subject, command=(name, "--flag", "語" * 90), framework={"tensorflow": name}
         ),
         headline=" ".join(["word"] * 90),
@@ -349,19 +350,19 @@ def long_names() -> Checkup:
         notes=(name,) * 9,
         next_steps=("slowtrain explain " + name,) * 9,
         unchecked=tuple(Unchecked(f"family/{name}{i}", (name, f"signal{i}")) for i in range(9)),
-        pictures=dataclasses.replace(input_bound().pictures, step_times=step_times(50_000), input_graph=graph),
+        pictures=structs.replace(input_bound().pictures, step_times=step_times(50_000), input_graph=graph),
     )
 
 
 def unattributed() -> Checkup:
     """A category that this version of the report has never heard of, beside one that is all of the step."""
-    return dataclasses.replace(
+    return structs.replace(
         healthy(), attribution=parts(novel=0.1, **{str(Category.UNATTRIBUTED): 9.9}), pictures=Pictures()
     )
 
 
 def startup() -> Checkup:
-    return dataclasses.replace(
+    return structs.replace(
         input_bound(),
         verdict=VerdictKind.STARTUP,
         step_verdict=VerdictKind.INPUT,

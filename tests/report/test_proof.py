@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 from slowtrain.model import Effect, Saving, Verdict
 from slowtrain.model.measurements import Attempt, ChangedFile, ManualCure, PlannedPacking, Proof
@@ -131,7 +132,7 @@ def test_the_json_contract() -> None:
     assert needs == [("exact", None), ("changes training", "--allow changes-training")]
     after = json.loads(documents.checkup_json(checkups.healthy()))
     assert fix["after"] == {"attribution": after["attribution"]}
-    whole = replace(proven(), together=replace(BETTER, scope="run"), after=None)
+    whole = replace(proven(), together=structs.replace(BETTER, scope="run"), after=None)
     fix = json.loads(report.proof_json(whole, written=False))["fix"]
     assert (fix["scope"], fix["after"]) == ("run", None)
     assert (fix["apply"], fix["undo"]) == (proven().apply, proven().undo)

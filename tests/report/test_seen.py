@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json as stdlib
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from slowtrain.model import Place, SeenInSource
 from slowtrain.report import documents, pages, text

@@ -6,9 +6,9 @@ import re
 import subprocess
 import sys
 import unicodedata
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 from rich.cells import cell_len
 
 from slowtrain.model import DeviceUse, IdleGap

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 import time
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from slowtrain.model import Verdict
 from slowtrain.report import documents, pages, text, wording

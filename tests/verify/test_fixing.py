@@ -116,7 +116,7 @@ def test_what_helps_is_kept_and_the_rest_dropped(monkeypatch: pytest.MonkeyPatch
 
 
 def test_what_costs_no_time_is_said_and_not_measured(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    free = replace(SECOND, saving=replace(SECOND.saving, after_ms=SECOND.saving.before_ms))
+    free = structs.replace(SECOND, saving=structs.replace(SECOND.saving, after_ms=SECOND.saving.before_ms))
     world = World(monkeypatch, tmp_path, lambda text: 1.0 if "slow = 1" in text else 4.0, FIRST, free)
     proof = world.fix()
     assert outcome(proof) == [("first", True, "")]
@@ -217,10 +217,11 @@ def test_what_changes_training_needs_to_be_allowed(monkeypatch: pytest.MonkeyPat
 
 def test_what_changes_training_is_told_beside_what_does_not(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """The words of a cause whose edit was dropped are told, too; what was tried is not told again."""
-    safe, bold = FIRST.prescriptions[0], replace(FIRST.prescriptions[0], says="bolder", effect=Effect.CHANGES_TRAINING)
+    safe = FIRST.prescriptions[0]
+    bold = structs.replace(safe, says="bolder", effect=Effect.CHANGES_TRAINING)
     words = Prescription("advice", Effect.EQUIVALENT, "buy a disk")
     places = tuple(Place("train.py", line) for line in (3, 5, 7, 9))
-    found = replace(FIRST, evidence=Evidence("slow", where=places), prescriptions=(safe, bold, words))
+    found = structs.replace(FIRST, evidence=Evidence("slow", where=places), prescriptions=(safe, bold, words))
     proof = World(monkeypatch, tmp_path, lambda _: 1.0, found).fix()
     assert outcome(proof) == [("first", False, "it does not help")]
     where = ("train.py:3", "train.py:5", "train.py:7")
@@ -260,7 +261,7 @@ def test_no_time_is_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Non
 def test_a_cache_is_not_measured_where_no_probe_comes_to_the_second_pass(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    kept = replace(FIRST, prescriptions=(replace(FIRST.prescriptions[0], later=True),))
+    kept = structs.replace(FIRST, prescriptions=(structs.replace(FIRST.prescriptions[0], later=True),))
     world = World(monkeypatch, tmp_path, lambda text: 1.0 if "slow = 1" in text else 4.0, kept)
     world.stopped = True
     steps = structs.replace(
@@ -275,7 +276,7 @@ def test_a_cache_is_not_measured_where_no_probe_comes_to_the_second_pass(
 
 
 def test_a_person_is_told_what_no_machine_can_do(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    words = replace(FIRST, prescriptions=(Prescription("advice", Effect.EXACT, "buy a disk"),))
+    words = structs.replace(FIRST, prescriptions=(Prescription("advice", Effect.EXACT, "buy a disk"),))
     world = World(monkeypatch, tmp_path, lambda _: 1.0, words)
     proof = world.fix()
     assert (proof.attempts, proof.by_hand) == ((), (ManualCure("first", "buy a disk", Effect.EXACT),))
@@ -303,9 +304,9 @@ def test_where_samples_are_not_known_steps_are_compared(monkeypatch: pytest.Monk
 
 def test_a_second_cure_may_be_of_another_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (tmp_path / "data.py").write_text("x = 1\n")
-    other = replace(SECOND.prescriptions[0], edits=(Edit("data.py", (1, 4), (1, 5), "2"),))
+    other = structs.replace(SECOND.prescriptions[0], edits=(Edit("data.py", (1, 4), (1, 5), "2"),))
     world = World(monkeypatch, tmp_path, lambda text: 1.0 if "slow = 1" in text else 4.0, FIRST)
-    world.diagnoses = (FIRST, replace(SECOND, prescriptions=(other,)))
+    world.diagnoses = (FIRST, structs.replace(SECOND, prescriptions=(other,)))
     proof = world.fix()
     assert [(a.name, a.kept) for a in proof.attempts] == [("first", True), ("second", False)]
     assert "+x = 2" in proof.attempts[1].diff
@@ -319,7 +320,7 @@ def test_what_cannot_be_written_is_measured_without_an_edit(
     found = diagnosis("sluggish", 1, "slow = 4", "1")
     edits = (Edit(file, (1, 7), (1, 8), "1"),) if file else ()
     cure = Prescription("edit", Effect.EXACT, "cure slow", edits=edits, treatment="prefetch")
-    world = World(monkeypatch, tmp_path, lambda _: 4.0, replace(found, prescriptions=(cure,)))
+    world = World(monkeypatch, tmp_path, lambda _: 4.0, structs.replace(found, prescriptions=(cure,)))
     proof = world.fix()
     (attempt,) = proof.attempts
     assert not attempt.kept
@@ -334,7 +335,7 @@ def test_what_did_not_help_the_running_script_is_left_to_nobody(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     cure = Prescription("treatment", Effect.EXACT, "cure slow", treatment="prefetch")
-    found = replace(FIRST, prescriptions=(cure, Prescription("advice", Effect.EXACT, "buy a disk")))
+    found = structs.replace(FIRST, prescriptions=(cure, Prescription("advice", Effect.EXACT, "buy a disk")))
     world = World(monkeypatch, tmp_path, lambda _: 4.0, found)
     run = world.run
 

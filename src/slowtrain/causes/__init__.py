@@ -9,7 +9,6 @@ from __future__ import annotations
 import functools
 import importlib
 import inspect
-import pkgutil
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
@@ -256,8 +255,8 @@ def class_of(cause_id: str) -> type[Cause[Any]]:
 
 def _import_causes(package: str) -> None:
     """Imports each FAMILY.CAUSE below ``package``, and nothing inside the causes' own folders."""
-    for family in _modules_of(importlib.import_module(package)):
-        for cause in _modules_of(importlib.import_module(family)):
+    for family in _packages_in(importlib.import_module(package)):
+        for cause in _packages_in(importlib.import_module(family)):
             importlib.import_module(cause)
 
 
@@ -269,6 +268,6 @@ def _import_others_causes(package: str) -> None:
         warnings.warn(f"the causes of {package} were not loaded: {type(error).__name__}: {error}", stacklevel=2)
 
 
-def _modules_of(package: ModuleType) -> Iterable[str]:
-    paths: Any = getattr(package, "__path__", ())
-    return (module.name for module in pkgutil.iter_modules(paths, f"{package.__name__}."))
+def _packages_in(package: ModuleType) -> Iterable[str]:
+    files = (file for folder in package.__path__ for file in sorted(Path(folder).glob("*/__init__.py")))
+    return [f"{package.__name__}.{file.parent.name}" for file in files]

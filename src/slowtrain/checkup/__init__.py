@@ -8,11 +8,11 @@ from __future__ import annotations
 import linecache
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from msgspec.structs import replace
 
 from slowtrain import __version__, diagnose
 from slowtrain.checkup import chart_data, external_facts, headline, notes, verdicts
@@ -38,7 +38,8 @@ from slowtrain.model import (
     Subject,
     WindowCost,
 )
-from slowtrain.model.inspections import UNUSED_IGNORE, LintFinding
+from slowtrain.model.inspections import LintFinding
+from slowtrain.shared.vocabulary import UNUSED_IGNORE
 from slowtrain.trace import Trace
 from slowtrain.trace.loading import recording_trace, side_files
 from slowtrain.trace.run_division import attribution

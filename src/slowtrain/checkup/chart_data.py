@@ -7,7 +7,7 @@ from pathlib import PurePath
 
 import numpy as np
 
-from slowtrain.columns.arrays import Floats
+from slowtrain.columns.arrays import Floats, distinct_values
 from slowtrain.columns.input_pipeline import Node, Pipeline, WrittenDataset
 from slowtrain.model import Band, Bar, Chart, InputNode, Pictures, Place
 from slowtrain.trace import Trace
@@ -47,7 +47,7 @@ def _thin_series(x: Floats, y: Floats) -> tuple[tuple[float, ...], tuple[float, 
     """Keeps the minimum and maximum of every stretch, so that no long step is lost."""
     if len(x) > MAX_CHART_POINTS:
         parts = np.array_split(np.arange(len(x)), MAX_CHART_POINTS // 2)
-        keep = np.unique([i for p in parts for i in (p[np.argmin(y[p])], p[np.argmax(y[p])])])
+        keep = distinct_values(np.array([i for p in parts for i in (p[np.argmin(y[p])], p[np.argmax(y[p])])]))
         x, y = x[keep], y[keep]
     good = np.isfinite(x) & np.isfinite(y)
     return tuple(map(float, x[good])), tuple(map(float, y[good]))

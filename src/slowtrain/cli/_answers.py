@@ -9,12 +9,14 @@ import shutil
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from slowtrain.cli import print_message
 from slowtrain.errors import EnvironmentMissing, InputError
-from slowtrain.model import Checkup
 from slowtrain.number_text import format_count, format_number
+
+if TYPE_CHECKING:
+    from slowtrain.model import Checkup
 
 MAX_SCRIPT_BYTES = 5_000_000  # a larger Python file holds data or was generated
 FIRST_KERAS_WITHOUT_MULTI_WORKER = (

@@ -21,8 +21,8 @@ from typing import Any, TextIO
 from slowtrain.cli import print_message
 from slowtrain.cli._answers import supports_colour, supports_unicode
 from slowtrain.errors import InputError
-from slowtrain.model.live_frame import Alert, Frame, RunState
 from slowtrain.report import frames, live
+from slowtrain.shared.live_frame import Alert, Frame, RunState
 from slowtrain.watch.frame_outputs import AlertDelivery
 from slowtrain.watch.run_watch import ENDED_STATES, Watch
 

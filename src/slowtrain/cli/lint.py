@@ -69,15 +69,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def main(args: argparse.Namespace) -> int:
     _check_options(args)  # before the slow imports
     paths = args.paths or ["."]
-    from dataclasses import replace
+    import dataclasses
 
     from slowtrain.lint import lint_settings
 
     chosen = lint_settings.load_settings(
         paths, config=args.config, select=_split_names(args.select), ignore=_split_names(args.ignore)
     )
-    chosen = replace(chosen, minor=args.minor)
+    chosen = dataclasses.replace(chosen, minor=args.minor)
     files, errors = lint_settings.find_files(paths, chosen)  # before the slow imports
+    from msgspec.structs import replace
+
     from slowtrain.cli._answers import write_file
     from slowtrain.lint import file_fixes, hidden_findings, lint_run
     from slowtrain.model.inspections import FileError
@@ -140,7 +142,7 @@ def _split_names(values: list[str]) -> list[str]:
 
 
 def _add_runtime(found: LintAnswer, folder: Path) -> LintAnswer:
-    from dataclasses import replace
+    from msgspec.structs import replace
 
     from slowtrain import diagnose
     from slowtrain.checkup import build_checkup

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cached_property
+
 import numpy as np
 from msgspec import Struct, field
 
@@ -54,7 +56,7 @@ class RunTotals(Struct, frozen=True):
         return float(self.bucket_ms[at] * 2.0 ** ((min(into, 1.0) - 0.5) / BUCKETS_PER_DOUBLING))
 
 
-class Steps(Struct, frozen=True):
+class Steps(Struct, frozen=True, dict=True):
     """All steps of the run in order.
 
     ``source`` says what a step is here (``fit``, ``train_on_batch``, ``function train_step``, …). ``steady`` marks
@@ -101,7 +103,7 @@ class Steps(Struct, frozen=True):
         """
         return self.ms[self.steady]
 
-    @property
+    @cached_property
     def mean_ms(self) -> float:
         """Mean steady step of the run, the total of the attribution."""
         if self.whole is not None and self.whole.count:

@@ -9,7 +9,6 @@ import importlib.util
 import json
 import os
 import re
-import statistics
 import subprocess
 import sys
 import threading
@@ -188,7 +187,7 @@ class _LoadSampler:
             if stop.wait(SAMPLE_INTERVAL_S):
                 break
         if clocks:
-            row["sm_mhz"] = statistics.median_high(clocks)
+            row["sm_mhz"] = sorted(clocks)[len(clocks) // 2]
         self.rows[index] = row
 
 

@@ -7,8 +7,9 @@ import functools
 import gc
 import re
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
 
 from slowtrain.script.text.source_file import ascii_words, blank_docstrings
 
@@ -74,8 +75,7 @@ def possible_causes(content: bytes, active: Collection[str]) -> list[Cause[Any]]
     ]
 
 
-@dataclass(frozen=True)
-class _Words:
+class _Words(Struct, frozen=True):
     """Words of a cause: single names; of each other word the names in it, and a pattern.
 
     The pattern finds the word unless it is part of a longer name.

@@ -14,10 +14,12 @@ import re
 import sys
 import tokenize
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
 from json.decoder import JSONDecoder, scanstring  # type: ignore[attr-defined]  # not in the stubs
 from json.scanner import py_make_scanner  # type: ignore[attr-defined]
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from slowtrain.errors import InputError
 from slowtrain.model import Edit
@@ -32,10 +34,10 @@ PYTHON_2_SYNTAX = re.compile(
 )
 
 # ``pip install x`` is a magic without its ``%``.
-LINE_MAGIC = re.compile(r"^([ \t]*)(?:[%!?][^\n]*|pip3?[ \t]+(?:un)?install\b[^\n]*|[^\n#'\"]*\?{1,2}[ \t]*)$")
-SHELL_ASSIGNMENT = re.compile(r"^([ \t]*[\w.,\[\]'\" ]+=[ \t]*)[!%][^=\n].*$")
+LINE_MAGIC = r"^([ \t]*)(?:[%!?][^\n]*|pip3?[ \t]+(?:un)?install\b[^\n]*|[^\n#'\"]*\?{1,2}[ \t]*)$"
+SHELL_ASSIGNMENT = r"^([ \t]*[\w.,\[\]'\" ]+=[ \t]*)[!%][^=\n].*$"
 # Cell magics whose body is Python run in the notebook.
-PYTHON_CELL_MAGIC = re.compile(r"^\s*%%(?:time|timeit|capture|prun|script[ \t]+python3?)\b")
+PYTHON_CELL_MAGIC = r"^\s*%%(?:time|timeit|capture|prun|script[ \t]+python3?)\b"
 
 
 class UnreadableFileError(Exception):
@@ -46,8 +48,7 @@ class UnreadableFileError(Exception):
         self.says, self.line = says, line
 
 
-@dataclass(frozen=True)
-class ScriptDocument:
+class ScriptDocument(Struct, frozen=True):
     """A Python file."""
 
     source: Source
@@ -68,8 +69,7 @@ class ScriptDocument:
         return edits.file_diff(self.source.file.lstrip("/"), self.source.text, new)
 
 
-@dataclass(frozen=True)
-class CodeCell:
+class CodeCell(Struct, frozen=True):
     """A code cell: its ``number`` among all cells, its text, and the range of its source in the file's text.
 
     ``listed`` is true if the source is a JSON list of strings; ``strings`` are their ranges, or the one of a string.
@@ -83,8 +83,7 @@ class CodeCell:
     listed: bool
 
 
-@dataclass(frozen=True)
-class Notebook:
+class Notebook(Struct, frozen=True):
     """A notebook, with the methods of a script. ``first``: the line of the joined source at which each cell begins."""
 
     source: Source
@@ -226,14 +225,14 @@ def python_text(text: str) -> str | None:
         return text
     lines = text.split("\n")
     if text.lstrip().startswith("%%"):
-        if not PYTHON_CELL_MAGIC.match(text):
+        if not re.match(PYTHON_CELL_MAGIC, text):
             return "\n" * text.count("\n")
         at = next(n for n, one in enumerate(lines) if one.strip())
         lines[at] = ""
     going = False
     for n, one in enumerate(lines):
-        shell = SHELL_ASSIGNMENT.match(one)
-        magic = LINE_MAGIC.match(one)
+        shell = re.match(SHELL_ASSIGNMENT, one)
+        magic = re.match(LINE_MAGIC, one)
         if going:
             lines[n], going = "", one.rstrip().endswith("\\")
         elif shell or magic:

@@ -5,16 +5,19 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from slowtrain.errors import InputError
 from slowtrain.lint import cause_selection, documents, hidden_findings, lint_settings, training_extent
 from slowtrain.lint.documents import Document, UnreadableFileError, is_notebook, open_document
 from slowtrain.lint.lint_settings import LintSettings
 from slowtrain.model import Spot
-from slowtrain.model.inspections import UNUSED_IGNORE, FileError, LintFinding
+from slowtrain.model.inspections import FileError, LintFinding
 from slowtrain.script.text import edits, source_file
+from slowtrain.shared.vocabulary import UNUSED_IGNORE
 
 if TYPE_CHECKING:
     from slowtrain.causes import Cause
@@ -25,8 +28,7 @@ MAX_EXCERPT_LINES = 8
 TITLE_BY_ID = {UNUSED_IGNORE: "an ignore comment has no effect"}
 
 
-@dataclass(frozen=True)
-class FileResult:
+class FileResult(Struct, frozen=True):
     """The findings in one file; ``minor_count`` of them were left out. ``parsed``: a cause needed its syntax tree."""
 
     findings: tuple[LintFinding, ...] = ()

@@ -13,8 +13,10 @@ import re
 import tokenize
 from collections import Counter
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from slowtrain.errors import InputError
 from slowtrain.lint import lint_settings

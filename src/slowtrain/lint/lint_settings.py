@@ -7,16 +7,18 @@ import os
 import stat
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from slowtrain.cause_folder import cause_files
 from slowtrain.errors import EnvironmentMissing, InputError
-from slowtrain.model.inspections import UNUSED_IGNORE, FileError
+from slowtrain.shared.vocabulary import UNUSED_IGNORE
 
 if TYPE_CHECKING:
     from pathspec import GitIgnoreSpec
+
+    from slowtrain.model.inspections import FileError
 
 CONFIG_FILE = "pyproject.toml"
 TABLE_KEYS = ("select", "ignore", "exclude", "per-file-ignores")
@@ -198,8 +200,14 @@ def find_files(paths: Sequence[str], settings: LintSettings) -> tuple[list[str],
         elif stat.S_ISREG(mode):
             found[path] = None
         else:
-            errors.append(FileError(path, "is neither a file nor a folder"))
-    return _remove_duplicates(found), [replace(e, file=_strip_dot_prefix(e.file)) for e in errors]
+            errors.append(_file_error(path, "is neither a file nor a folder"))
+    return _remove_duplicates(found), errors
+
+
+def _file_error(path: str, says: str) -> FileError:
+    from slowtrain.model.inspections import FileError  # with msgspec, which a missing path does not need
+
+    return FileError(_strip_dot_prefix(path), says)
 
 
 def _strip_dot_prefix(path: str) -> str:
@@ -211,7 +219,7 @@ def _files_below(root: str, settings: LintSettings, errors: list[FileError]) -> 
     seen: set[tuple[int, int]] = set()
 
     def note_error(error: OSError) -> None:
-        errors.append(FileError(str(error.filename), f"cannot be listed ({error.strerror})"))
+        errors.append(_file_error(str(error.filename), f"cannot be listed ({error.strerror})"))
 
     for folder, folders, names in os.walk(root, followlinks=True, onerror=note_error):
         info = os.stat(folder)
@@ -231,9 +239,9 @@ def _is_file(path: str, errors: list[FileError]) -> bool:
     try:
         return stat.S_ISREG(os.stat(path).st_mode)
     except FileNotFoundError:
-        errors.append(FileError(path, "is a broken symbolic link"))
+        errors.append(_file_error(path, "is a broken symbolic link"))
     except OSError as error:  # also a symbolic link that leads to itself
-        errors.append(FileError(path, f"cannot be examined ({error.strerror})"))
+        errors.append(_file_error(path, f"cannot be examined ({error.strerror})"))
     return False
 
 

@@ -6,13 +6,15 @@ import ast
 import os
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from slowtrain.causes import class_of
 from slowtrain.model import Checkup, Diagnosis, VerdictKind
-from slowtrain.model.inspections import UNUSED_IGNORE, LintFinding, RuntimeState
+from slowtrain.model.inspections import LintFinding, RuntimeState
 from slowtrain.script.text import syntax_tree
 from slowtrain.script.text.source_file import FUNCTION_NODES, Source, parse_source, read_source
+from slowtrain.shared.vocabulary import UNUSED_IGNORE
 from slowtrain.trace import Trace
 
 CONFIRMED, HARMLESS, NOT_REACHED = "confirmed", "harmless", "not reached"

@@ -40,13 +40,13 @@ MIN_LOOP_MS = 10_000.0  # of all turns of a loop outside training
 MIN_STEP_SHARE = 0.05  # of a step: less is not worth an edit
 LEAST_STEP_MS = 1.0
 LARGE_NETWORK_STEP_MS = 20.0  # of a batch through a network that was published for pictures or texts
-LARGE_NETWORK = re.compile(
+LARGE_NETWORK = (
     r"(?:ResNet|DenseNet|EfficientNet|Inception|ConvNeXt|NASNet|RegNet|VGG1)\w*\d|Xception"
     r"|(?:TF)?(?:Albert|Auto|Bart|Bert|Camembert|Deberta|DistilBert|Electra|GPT2|Roberta|T5|ViT|XLNet)(?:Model|For)\w*"
     r"|(?:Bert|Roberta|Gemma|GPT2|ViT|StableDiffusion)\w*(?:Backbone|Classifier|CausalLM)"
 )
 DEBUG_MODE = re.compile(r"(?<![a-z])(?:eager|debug)", re.IGNORECASE)
-_TEST_NAME = re.compile(r"(?:^|[/\\])(?:test_[^/\\]*|[^/\\]*_test|conftest)\.py$")
+_TEST_NAME = r"(?:^|[/\\])(?:test_[^/\\]*|[^/\\]*_test|conftest)\.py$"
 
 _TEST_SET_NAME = re.compile(r"(?:^|_)test(?:_|$)|^test(?:set|ds|data)", re.IGNORECASE)
 
@@ -76,12 +76,13 @@ def is_minor(source: Source, cause: Cause[Any], spot: Spot) -> bool:
 
 def _least_step_ms(source: Source) -> float:
     """A lower bound of a training step, by the published networks that the file names."""
-    return LARGE_NETWORK_STEP_MS if any(map(LARGE_NETWORK.fullmatch, source.words)) else LEAST_STEP_MS
+    large = any(re.fullmatch(LARGE_NETWORK, word) for word in source.words)
+    return LARGE_NETWORK_STEP_MS if large else LEAST_STEP_MS
 
 
 def is_test_file(source: Source) -> bool:
     """Whether the file's name is one that pytest or unittest collects, and it defines a test."""
-    if _TEST_NAME.search(source.file.replace(os.sep, "/")) is None:
+    if re.search(_TEST_NAME, source.file.replace(os.sep, "/")) is None:
         return False
     return any(
         getattr(one, "name", "").lower().startswith("test") or getattr(one, "name", "").endswith("Test")

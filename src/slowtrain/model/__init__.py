@@ -3,41 +3,37 @@
     Recording -> Trace -> Evidence -> Diagnosis -> Prescription -> Verdict -> Checkup
 
 All values are frozen, and only other nouns are imported here. A ``_ms`` is milliseconds, a ``_bytes`` bytes, a
-``_share`` 0 to 1. The nouns of other answers are in ``measurements`` (fix, verify, compare, memory, batch, crossover),
-``inspections`` (lint, doctor), ``exhaustion`` (oom), ``live_frame`` (watch).
+``_share`` 0 to 1. The nouns of other answers are in ``measurements`` (fix, verify, compare, memory, batch, crossover)
+and ``inspections`` (lint, doctor); those that the recorder needs too are in ``slowtrain.shared``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from types import MappingProxyType
 
-from slowtrain.model.vocabulary import CATEGORY_PHRASES as CATEGORY_PHRASES
-from slowtrain.model.vocabulary import Category as Category
-from slowtrain.model.vocabulary import Effect as Effect
-from slowtrain.model.vocabulary import Phase as Phase
-from slowtrain.model.vocabulary import Place as Place
-from slowtrain.model.vocabulary import Signal as Signal
-from slowtrain.model.vocabulary import Text as Text
-from slowtrain.model.vocabulary import VerdictKind as VerdictKind
+from msgspec import Struct, field
 
-EMPTY_NUMBERS: Mapping[str, float] = MappingProxyType({})
+from slowtrain.shared.vocabulary import CATEGORY_PHRASES as CATEGORY_PHRASES
+from slowtrain.shared.vocabulary import EMPTY_NUMBERS as EMPTY_NUMBERS
+from slowtrain.shared.vocabulary import Category as Category
+from slowtrain.shared.vocabulary import Effect as Effect
+from slowtrain.shared.vocabulary import Part as Part
+from slowtrain.shared.vocabulary import Phase as Phase
+from slowtrain.shared.vocabulary import Place as Place
+from slowtrain.shared.vocabulary import Signal as Signal
+from slowtrain.shared.vocabulary import Text as Text
+from slowtrain.shared.vocabulary import VerdictKind as VerdictKind
 
 
-@dataclass(frozen=True)
-class Evidence:
+class Evidence(Struct, frozen=True):
     """Why a cause is present: one sentence, its numbers (whose names carry their unit), and the lines to look at."""
 
     says: str
-    numbers: Mapping[str, float] = field(
-        default_factory=lambda: EMPTY_NUMBERS
-    )  # Python 3.11: defaults must be hashable
+    numbers: Mapping[str, float] = EMPTY_NUMBERS
     where: tuple[Place, ...] = ()
 
 
-@dataclass(frozen=True)
-class Saving:
+class Saving(Struct, frozen=True):
     """What curing a cause saves, of a steady ``step`` or of the whole ``run``.
 
     ``low`` and ``high`` bound the speed-up; 9 of 10 measured speed-ups should lie between them.
@@ -58,8 +54,7 @@ class Saving:
         return self.before_ms / self.after_ms if self.after_ms > 0 else 1.0
 
 
-@dataclass(frozen=True)
-class Edit:
+class Edit(Struct, frozen=True):
     """Replaces the text from ``start`` to ``end`` of ``file`` with ``text``; an insertion if both places are the same.
 
     Places are ``(line, column)`` as in :mod:`ast`: lines from 1, columns in UTF-8 bytes from 0.
@@ -76,8 +71,7 @@ class Edit:
 CURE_KINDS = ("edit", "treatment", "setting", "advice")
 
 
-@dataclass(frozen=True)
-class Prescription:
+class Prescription(Struct, frozen=True):
     """What to do, of one of the ``CURE_KINDS``.
 
     ``edits`` belong together and make the change; they are empty if a person has to make it. Those of a setting are its
@@ -100,8 +94,7 @@ class Prescription:
         return self.kind != "setting" and bool(self.edits or self.treatment)
 
 
-@dataclass(frozen=True)
-class Spot:
+class Spot(Struct, frozen=True):
     """A cause as it shows in a file's text, from ``start`` to ``end`` (places as in :class:`Edit`).
 
     ``minor``: its cure saves little of a training, whatever the file trains.
@@ -114,8 +107,7 @@ class Spot:
     minor: bool = False
 
 
-@dataclass(frozen=True)
-class Verdict:
+class Verdict(Struct, frozen=True):
     """The measured effect of a cure, on a steady ``step`` or on the whole ``run`` (``scope``).
 
     ``first_step_s``: mean time from process start to the end of the first step, without and with the cure.
@@ -131,8 +123,7 @@ class Verdict:
     first_step_s: tuple[float, float] | None = None
 
 
-@dataclass(frozen=True)
-class Diagnosis:
+class Diagnosis(Struct, frozen=True):
     """A cause that was found. ``run_share`` is the share of the whole run that its cure would save."""
 
     cause: str
@@ -144,16 +135,14 @@ class Diagnosis:
     verdict: Verdict | None = None
 
 
-@dataclass(frozen=True)
-class Unchecked:
+class Unchecked(Struct, frozen=True):
     """A cause that could not be judged, with the signals that were not measured."""
 
     cause: str
     missing: tuple[str, ...]
 
 
-@dataclass(frozen=True)
-class SeenInSource:
+class SeenInSource(Struct, frozen=True):
     """What ``slowtrain lint`` finds in the script's text, and what the run says about it.
 
     ``state`` is ``confirmed``, ``harmless`` in this run, or ``not reached``; None if the run does not tell.
@@ -168,17 +157,7 @@ class SeenInSource:
     run_ms: float | None = None
 
 
-@dataclass(frozen=True)
-class Part:
-    """A named piece of a whole; ``name`` is a category or a phase."""
-
-    name: str
-    ms: float
-    share: float
-
-
-@dataclass(frozen=True)
-class Attribution:
+class Attribution(Struct, frozen=True):
     """A total and its ``parts``, which add up to ``total_ms``."""
 
     total_ms: float
@@ -191,8 +170,7 @@ class Attribution:
         return self.ms(name) / self.total_ms if self.total_ms else 0.0
 
 
-@dataclass(frozen=True)
-class StepSummary:
+class StepSummary(Struct, frozen=True):
     """Steady steps. ``warmup`` counts the steps left out at the start. None means not measured."""
 
     counted: int
@@ -202,8 +180,7 @@ class StepSummary:
     samples_per_second: float | None
 
 
-@dataclass(frozen=True)
-class Subject:
+class Subject(Struct, frozen=True):
     """What was examined. ``computer``: how a profile's computer was judged, or why it was not."""
 
     kind: str
@@ -215,24 +192,21 @@ class Subject:
     computer: str | None = None
 
 
-@dataclass(frozen=True)
-class WindowCost:
+class WindowCost(Struct, frozen=True):
     """The cost of a profiler window: duration of its steps relative to other steps (1.0 is no cost)."""
 
     steps: int
     inflation: float | None
 
 
-@dataclass(frozen=True)
-class Overhead:
+class Overhead(Struct, frozen=True):
     """The recorder's own share of the run's wall time, as it measured itself."""
 
     share: float | None
     windows: tuple[WindowCost, ...] = ()
 
 
-@dataclass(frozen=True)
-class IdleGap:
+class IdleGap(Struct, frozen=True):
     """A stretch in which the device was idle. ``reason`` accounts for ``share`` of it; ``detail`` explains it."""
 
     start_ms: float  # from the start of the first step
@@ -242,8 +216,7 @@ class IdleGap:
     detail: str
 
 
-@dataclass(frozen=True)
-class OpTime:
+class OpTime(Struct, frozen=True):
     """A device's op, kernel or copy, per step: ms, executions, bytes, and its share of the table."""
 
     name: str
@@ -253,8 +226,7 @@ class OpTime:
     bytes: float | None = None
 
 
-@dataclass(frozen=True)
-class Reached:
+class Reached(Struct, frozen=True):
     """Achieved rate of ops with known shapes: bytes of ``memory``, or operations in a number format, per second."""
 
     what: str
@@ -263,8 +235,7 @@ class Reached:
     peak: float | None  # of the device; None if unknown
 
 
-@dataclass(frozen=True)
-class DeviceUse:
+class DeviceUse(Struct, frozen=True):
     """What the device did, in ms per step. ``idle`` adds up the reasons for which it was idle.
 
     For a recording, ``idle`` belongs to a step outside the profiler's window, ``gaps`` to steps inside it.
@@ -284,8 +255,7 @@ class DeviceUse:
     reached: tuple[Reached, ...] = ()
 
 
-@dataclass(frozen=True)
-class Chart:
+class Chart(Struct, frozen=True):
     """A series for a report; ``x`` and ``y`` have the same length."""
 
     title: str
@@ -295,8 +265,7 @@ class Chart:
     y: tuple[float, ...]
 
 
-@dataclass(frozen=True)
-class Band:
+class Band(Struct, frozen=True):
     """A stretch of a chart's ``x`` with a special meaning: a profiler window, a validation run."""
 
     name: str
@@ -304,8 +273,7 @@ class Band:
     end: float
 
 
-@dataclass(frozen=True)
-class Bar:
+class Bar(Struct, frozen=True):
     """A stretch of one typical step on a named lane, in ms from the step's start."""
 
     lane: str
@@ -314,8 +282,7 @@ class Bar:
     end_ms: float
 
 
-@dataclass(frozen=True)
-class InputNode:
+class InputNode(Struct, frozen=True):
     """A node of the input pipeline as it ran. ``ms_per_step`` is processor time, summed over threads."""
 
     id: str
@@ -331,8 +298,7 @@ class InputNode:
     bottleneck: bool = False
 
 
-@dataclass(frozen=True)
-class Pictures:
+class Pictures(Struct, frozen=True):
     """What the HTML report draws."""
 
     step_times: Chart | None = None
@@ -342,8 +308,7 @@ class Pictures:
     step_bands: tuple[Band, ...] = ()  # stretches of step_times, in its x
 
 
-@dataclass(frozen=True)
-class Checkup:
+class Checkup(Struct, frozen=True):
     """The complete answer, which every report renders.
 
     ``verdict`` is that of the run, ``step_verdict`` that of a steady step: where its time goes. ``lost`` replaces the

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+
+from msgspec import Struct
 
 from slowtrain.model import EMPTY_NUMBERS, Edit, Effect, Signal, Text
+from slowtrain.shared.vocabulary import Source
 
-UNUSED_IGNORE = "lint/unused-ignore"
 SAFE_EFFECTS = frozenset({Effect.EXACT})  # the same numbers, so --fix applies them without another option
 
 
-@dataclass(frozen=True)
-class RuntimeState:
+class RuntimeState(Struct, frozen=True):
     """What a recording says about a finding: ``confirmed``, ``harmless`` there, or ``not reached``.
 
     For a confirmed one, ``ms_per_step`` is what its cure would save per step, ``run_ms`` what it would save of the run.
@@ -23,8 +23,7 @@ class RuntimeState:
     run_ms: float | None = None
 
 
-@dataclass(frozen=True)
-class LintFinding:
+class LintFinding(Struct, frozen=True):
     """A cause in a file's text. Lines and columns count from 1, in characters; the end column is exclusive.
 
     In a notebook they are those of its ``cell``, which counts from 1 over all cells. ``code`` holds the lines. ``cure``
@@ -55,8 +54,7 @@ class LintFinding:
         return f"{self.file}:{cell}{self.line}:{self.column}"
 
 
-@dataclass(frozen=True)
-class FileError:
+class FileError(Struct, frozen=True):
     """Why a file, or a part of it, could not be checked; the rest was."""
 
     file: str
@@ -70,8 +68,7 @@ class FileError:
         return f"{self.file}{cell}" + (f":{self.line}" if self.line is not None else "")
 
 
-@dataclass(frozen=True)
-class RewrittenFile:
+class RewrittenFile(Struct, frozen=True):
     """A file before and after its fixes; ``fixed`` is the number of findings that they removed."""
 
     file: str
@@ -81,8 +78,7 @@ class RewrittenFile:
     fixed: int
 
 
-@dataclass(frozen=True)
-class LintAnswer:
+class LintAnswer(Struct, frozen=True):
     """The complete answer. ``files`` were checked, of which ``parsed`` needed parsing.
 
     ``minor_count`` findings whose cure saves little of a training were left out.
@@ -110,8 +106,7 @@ class CheckState(Text):
     UNCHECKED = "unchecked"
 
 
-@dataclass(frozen=True)
-class Check:
+class Check(Struct, frozen=True):
     """One check of a ``topic``, which one ``cause`` has (empty: not yet known).
 
     ``says`` is the evidence, or for an unchecked one what was missing. ``remedy`` is what to do on this system.
@@ -124,7 +119,7 @@ class Check:
     state: CheckState
     says: str
     remedy: str | None = None
-    numbers: Mapping[str, float] = field(default_factory=lambda: EMPTY_NUMBERS)
+    numbers: Mapping[str, float] = EMPTY_NUMBERS
     sources: tuple[str, ...] = ()
     missing: tuple[Signal, ...] = ()
     where: str | None = None
@@ -136,18 +131,7 @@ class Check:
         return f"{self.where}: {self.says}" if self.where else self.says
 
 
-@dataclass(frozen=True)
-class Source:
-    """The origin of a rule; ``date`` is the day on which it was read there."""
-
-    key: str
-    says: str
-    where: str
-    date: str
-
-
-@dataclass(frozen=True)
-class Sheet:
+class Sheet(Struct, frozen=True):
     """The complete answer.
 
     ``about`` describes the computer in a few pairs of words; ``causes`` summarises the checks.

@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import IO
 
 from slowtrain.errors import InputError
-from slowtrain.model.exhaustion import Exhaustion, FailureKind, FailureOutcome, JudgedDump
 from slowtrain.oom import dump_judgement, log_text
 from slowtrain.oom.log_reader import LOG_BLOCK_BYTES, LogReader
 from slowtrain.oom.log_text import format_size
+from slowtrain.shared.exhaustion import Exhaustion, FailureKind, FailureOutcome, JudgedDump
 
 MAX_FINDINGS = 20
 GZIP_MAGIC = b"\x1f\x8b"

@@ -9,10 +9,10 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-from slowtrain.model import Place
-from slowtrain.model.exhaustion import FailureKind
 from slowtrain.oom.dump_builder import ROUNDING_SHARE, DumpBuilder
 from slowtrain.oom.log_text import SIZE, decode_name, is_library_file, parse_size
+from slowtrain.shared.exhaustion import FailureKind
+from slowtrain.shared.vocabulary import Place
 
 # "Chunk at 0x.. of size N" (until 1.13), "InUse at 0x.. next 1 of size N" (1.14, 2.0), "InUse at 7f.. of size N
 # [by op NAME action_count N step N] next N [freed_at_count N]" (from 2.1).

@@ -6,9 +6,9 @@ import re
 from collections import Counter
 from dataclasses import dataclass, field, replace
 
-from slowtrain.model import Place
-from slowtrain.model.exhaustion import Dump, FailureKind, MemoryHolder, MemoryRequest, PoolKind
 from slowtrain.oom.log_text import SIZE, TracebackState, parse_dimensions, parse_size
+from slowtrain.shared.exhaustion import Dump, FailureKind, MemoryHolder, MemoryRequest, PoolKind
+from slowtrain.shared.vocabulary import Place
 
 MAX_CARDS = 64
 _FOUND = re.compile(rb"Found device (\d{1,3}) with properties")

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from slowtrain.model.exhaustion import (
+from slowtrain.oom import failure_outcome, jax_advice, log_text, memory_advice, memory_questions
+from slowtrain.oom.log_text import format_size
+from slowtrain.shared.exhaustion import (
     Advice,
     Dump,
     Exhaustion,
@@ -15,8 +17,6 @@ from slowtrain.model.exhaustion import (
     PoolKind,
     Purpose,
 )
-from slowtrain.oom import failure_outcome, jax_advice, log_text, memory_advice, memory_questions
-from slowtrain.oom.log_text import format_size
 
 
 def judge_dump(dump: Dump) -> JudgedDump:

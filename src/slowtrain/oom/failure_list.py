@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-from slowtrain.model.exhaustion import Dump, FailureKind, MemoryRequest, PoolKind
 from slowtrain.oom import device_messages, dump_builder, host_messages
 from slowtrain.oom.dump_builder import DumpBuilder, DumpKey, LogRank, merge_reports, with_request_facts
 from slowtrain.oom.log_text import decode_name, parse_size
+from slowtrain.shared.exhaustion import Dump, FailureKind, MemoryRequest, PoolKind
 
 MAX_TPU_DETAIL_LINES = 3  # that belong to one error of a TPU
 MAX_DUMP_KINDS = 200  # of different kinds

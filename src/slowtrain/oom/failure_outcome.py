@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from slowtrain.model.exhaustion import Dump, FailureKind, FailureOutcome, PoolKind, Purpose
 from slowtrain.oom import host_messages, log_text, memory_questions
 from slowtrain.oom.dump_builder import ROUNDING_SHARE
 from slowtrain.oom.log_text import format_size
+from slowtrain.shared.exhaustion import Dump, FailureKind, FailureOutcome, PoolKind, Purpose
 
 
 def failure_outcome(dump: Dump) -> FailureOutcome:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 
-from slowtrain.model.exhaustion import FailureKind, PoolKind
 from slowtrain.oom.dump_builder import KERNEL_NAME, DumpBuilder
 from slowtrain.oom.log_text import SIZE, decode_name, parse_dimensions, parse_size, tensor_bytes
+from slowtrain.shared.exhaustion import FailureKind, PoolKind
 
 # TensorFlow logs this warning for a large host allocation and continues.
 LARGE_ALLOCATION = re.compile(rb"Allocation of (\d{1,19}) exceeds \d{1,3}% of (?:free )?system memory")

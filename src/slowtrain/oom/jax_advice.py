@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from slowtrain.model.exhaustion import Advice, Dump, FailureOutcome
 from slowtrain.oom.log_text import format_size
+from slowtrain.shared.exhaustion import Advice, Dump, FailureOutcome
 
 # Newer versions name it XLA_CLIENT_MEM_FRACTION, and still accept this name.
 FRACTION_VARIABLE = "XLA_PYTHON_CLIENT_MEM_FRACTION"

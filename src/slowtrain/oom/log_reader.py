@@ -6,11 +6,11 @@ import re
 from dataclasses import replace
 from typing import Any
 
-from slowtrain.model.exhaustion import FailureKind, MemoryRequest
 from slowtrain.oom import device_messages, dump_builder, failure_list, host_messages, log_text
 from slowtrain.oom.dump_builder import DumpBuilder, LogRank, find_owner, is_same_op, with_origin, with_request_facts
 from slowtrain.oom.failure_list import OpenDumps
 from slowtrain.oom.log_text import decode_name, parse_dimensions, parse_size, tensor_bytes
+from slowtrain.shared.exhaustion import FailureKind, MemoryRequest
 
 MAX_RANKS = 4096
 MAX_WRAPPED_LINES = 8  # into which PyTorch's sentence may be broken

@@ -7,9 +7,9 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from slowtrain.model import Place
-from slowtrain.model.exhaustion import MemoryRequest, Purpose
 from slowtrain.number_text import format_number
+from slowtrain.shared.exhaustion import MemoryRequest, Purpose
+from slowtrain.shared.vocabulary import Place
 
 SIZE_UNITS = {"": 1, "B": 1, "bytes": 1, "K": 2**10, "KiB": 2**10, "M": 2**20, "MiB": 2**20, "G": 2**30, "GiB": 2**30,
          "T": 2**40, "TiB": 2**40, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}  # fmt: skip

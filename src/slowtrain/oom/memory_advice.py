@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from slowtrain.model.exhaustion import Advice, Dump, FailureKind, FailureOutcome, HeldBy, PoolKind, Purpose
 from slowtrain.oom import device_messages, failure_outcome, host_messages, log_text, memory_questions
 from slowtrain.oom.device_messages import SPARSE_CORE_PART
 from slowtrain.oom.log_text import format_size
+from slowtrain.shared.exhaustion import Advice, Dump, FailureKind, FailureOutcome, HeldBy, PoolKind, Purpose
 
 FLOAT32_NAMES = ("float", "float32")
 BATCH_INDEPENDENT = (Purpose.UPDATE, Purpose.VARIABLE)  # these do not depend on the batch

@@ -6,9 +6,9 @@ made from an array?
 
 from __future__ import annotations
 
-from slowtrain.model.exhaustion import Dump, FailureKind, FailureOutcome, HeldBy, PoolKind, Questions
 from slowtrain.oom import host_messages, log_text
 from slowtrain.oom.dump_builder import ROUNDING_SHARE
+from slowtrain.shared.exhaustion import Dump, FailureKind, FailureOutcome, HeldBy, PoolKind, Questions
 
 # The frameworks support no card with less memory. A smaller pool is a part of a card, and a smaller request does not
 # exceed a card.

@@ -50,7 +50,7 @@ def plan_id(plan: PackingPlan) -> str:
         "form": dataclasses.asdict(plan.form),
         "lengths": plan.lengths,
         "shard_bytes": plan.shard_bytes,
-        "edits": [dataclasses.asdict(edit) for edit in plan.marked_edits],
+        "edits": [msgspec.structs.asdict(edit) for edit in plan.marked_edits],
         "content_of": plan.content_of,
     }
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()

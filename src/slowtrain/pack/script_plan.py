@@ -256,7 +256,7 @@ def _places(trace: Trace, findings: diagnose.Findings) -> Iterator[Place]:
 
 def _with_full_names(trace: Trace, place: PackingPlace) -> PackingPlace:
     def full(edits: Iterable[Edit]) -> tuple[Edit, ...]:
-        return tuple(replace(edit, file=os.path.abspath(os.path.join(trace.root, edit.file))) for edit in edits)
+        return tuple(structs.replace(edit, file=os.path.abspath(os.path.join(trace.root, edit.file))) for edit in edits)
 
     return replace(place, marked_edits=full(place.marked_edits), function_edits=full(place.function_edits))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any, TypeAlias
 
@@ -115,7 +116,7 @@ def line_activities(
     if not len(events) or events.occurrences is not None:
         return None
     texts, code = plane.event_texts(events.metadata_id)
-    idle = np.array([framework_names.NO_WORK.fullmatch(t) is not None for t in texts], dtype=bool)[code]
+    idle = np.array([re.fullmatch(framework_names.NO_WORK, t) is not None for t in texts], dtype=bool)[code]
     kinds = np.array([activity_kind(t) for t in texts], dtype=np.int64)
     start = events.start_ps / 1e9
     ops, op = _op_names(events, len(texts))
@@ -139,13 +140,13 @@ def line_activities(
 
 def activity_kind(name: str) -> int:
     """Return the kind of a device activity by its name."""
-    copy = framework_names.COPY_NAME.search(name)
+    copy = re.search(framework_names.COPY_NAME, name)
     if copy:
         kind = (copy["kind"] or "").lower()
         return _COPY_KINDS.get(kind[:1] + kind[-1:], D2D)
-    if framework_names.MEMSET_NAME.search(name):
+    if re.search(framework_names.MEMSET_NAME, name):
         return MEMSET
-    return COLLECTIVE if framework_names.COLLECTIVE_NAME.search(name) else KERNEL
+    return COLLECTIVE if re.search(framework_names.COLLECTIVE_NAME, name) else KERNEL
 
 
 def _op_names(events: xplane.Events, offset: int) -> tuple[tuple[str, ...], Ints]:
@@ -167,7 +168,7 @@ def _op_names(events: xplane.Events, offset: int) -> tuple[tuple[str, ...], Ints
         usable = [
             t not in framework_names.NO_OP
             and ("#shape=" in t or not shaped)
-            and not framework_names.COMMAND_BUFFER.fullmatch(t)
+            and not re.fullmatch(framework_names.COMMAND_BUFFER, t)
             for t in found.texts
         ]
         labels = found.labels()
@@ -204,7 +205,7 @@ def _program_op_names(
             continue
         one = known.get(hlo_programs.comparable_name(hlo.texts[named])) if named >= 0 else None
         one = one or known.get(hlo_programs.comparable_name(texts[kernel]))
-        if one is None and framework_names.MATRIX_KERNEL.search(texts[kernel]):
+        if one is None and re.search(framework_names.MATRIX_KERNEL, texts[kernel]):
             one = known.get(hlo_programs.ANY_LIBRARY_PRODUCT)
         if one is not None:
             found[i] = added.setdefault(one.text, len(texts) + len(ops) + len(added))
@@ -214,9 +215,10 @@ def _program_op_names(
 
 def _copy_details(details: Stat) -> tuple[Floats, Ints]:
     """Return the bytes of each copy, and the kind of the host memory that it reads or writes."""
-    size = [float(m[1]) if (m := framework_names.COPY_SIZE.search(t)) else 0.0 for t in details.texts]
+    size = [float(m[1]) if (m := re.search(framework_names.COPY_SIZE, t)) else 0.0 for t in details.texts]
     memory = [
-        _MEMORY_BY_NAME[m[1]] if (m := framework_names.HOST_MEMORY.search(t)) else UNKNOWN_MEMORY for t in details.texts
+        _MEMORY_BY_NAME[m[1]] if (m := re.search(framework_names.HOST_MEMORY, t)) else UNKNOWN_MEMORY
+        for t in details.texts
     ]
     label = details.labels()
     return np.array([*size, 0.0])[label], np.array([*memory, UNKNOWN_MEMORY], dtype=np.int64)[label]
@@ -255,7 +257,7 @@ class Operand(Struct, frozen=True):
 
 def parse_operands(text: str) -> tuple[Operand, ...]:
     """Parse ``scope/MatMul:MatMul#shape=(half[32,100];half[100,10])#`` to its inputs; empty without shapes."""
-    found = framework_names.ANNOTATED_SHAPES.search(text)
+    found = re.search(framework_names.ANNOTATED_SHAPES, text)
     result = []
     for part in found[1].split(";")[:_MAX_SHAPES] if found else ():
         dtype, _, rest = part.strip().partition("[")
@@ -268,7 +270,9 @@ def parse_operands(text: str) -> tuple[Operand, ...]:
 def product_format(text: str) -> str | None:
     """Return the number format of a matrix product or convolution from its operands; None for other ops."""
     parsed = framework_names.graph_op(text.partition("#")[0])
-    if parsed is None or not (framework_names.MATMUL_OP.match(parsed[1]) or framework_names.CONV_OP.match(parsed[1])):
+    if parsed is None or not (
+        re.match(framework_names.MATMUL_OP, parsed[1]) or re.match(framework_names.CONV_OP, parsed[1])
+    ):
         return None
     formats = [o.dtype for o in parse_operands(text) if o.dtype in _PRODUCT_FORMATS]
     return formats[0] if formats else None

@@ -36,11 +36,15 @@ PEER_OPS = (
     r"Collective(?:Reduce|Gather|Bcast|Permute|AllToAll|ReduceScatter|Assign)\w{0,20}|_?(?:Host)?Recv|RecvTensor|"
     r"\w{0,30}Rendezvous|RpcRecvTensor|Horovod\w{1,40}|NcclAllReduce|Barrier"
 )
-RECEIVE_OP = re.compile(r"(?:^|:)_?(?:Host)?Recv$")  # with an accelerator: receives from this process's own device
-HLO_PEER_OPS = re.compile(
+RECEIVE_OP = r"(?:^|:)_?(?:Host)?Recv$"  # with an accelerator: receives from this process's own device
+HLO_PEER_OPS = (
     r"%?(?:all-reduce|all-gather|reduce-scatter|all-to-all|ragged-all-to-all|collective-permute|collective-broadcast)"
     r"(?:-start|-done)?(?:\.\d+)*|(?:\w{1,40} )?[Rr]endezvous(?:[ :].{0,200})?"
 )
+
+# Events of such ops: TensorFlow's executor and its eager calls.
+PEER_OP = rf"(?:^|:|EagerLocalExecute: )(?:{PEER_OPS})$"
+OTHER_OP = rf"(?:^|:|EagerLocalExecute: )(?:{SIDE_EFFECT_OPS}|{INPUT_OPS})$"
 
 # ---- reasons by name -----------------------------------------------------------------------------------------------
 
@@ -53,53 +57,51 @@ HOST_OP_REASON = "host-op"  # the host computes an op of the graph; also found b
 # XLA launches the kernels of a command buffer one by one under the profiler; an unprofiled run launches them as one
 # graph. The span is the one that says so. [H]
 COMMAND_BUFFER_REASON = "command-buffer"
-HOST_REASONS: tuple[tuple[str, re.Pattern[str]], ...] = (
+HOST_REASONS: tuple[tuple[str, str], ...] = (
     (HOST_OP_REASON, framework_names.HOST_CALLBACK),
-    (COMMAND_BUFFER_REASON, re.compile(r"^WARNING: CommandBuffer disabled when profiling")),
-    ("compile", re.compile(
+    (COMMAND_BUFFER_REASON, r"^WARNING: CommandBuffer disabled when profiling"),
+    ("compile", (
         r"backend_compile|\w+Compiler::(?:Compile|RunBackend|RunHloPasses)|XlaCompile|compile_or_get_cached|"
         r"EagerCompile|^tf\.function-graph_building|TraceContext::Trace|FunctionDef::Optimize|MetaOptimizer|GraphConstructor|"
         r"\$(?:pjit|pxla|mlir|compiler|partial_eval|dispatch)\.py:\d+ (?:_create_pjit_jaxpr|trace_to_jaxpr\w*|"
         r"lower\w*|_?compile\w*|_cached_lower\w*|backend_compile\w*|compile_or_get_cached)|"
         r"\$(?:function_type_utils|func_graph|tracing_compilation|concrete_function)\.py:\d+ "
         r"\w*(?:trace|func_graph_from)\w*")),
-    ("input", re.compile(
+    ("input", (
         r"Iterator(?:GetNext|GetNextAsOptional|GetNextSync)?Op::DoCompute|IteratorGetNext(?:AsOptional)?Op::DoCompute|"
         r"MultiDeviceIteratorGetNextFromShard|^Iterator::|EagerLocalExecute: (?:IteratorGetNext|OptionalFromValue)|"
         r"\$\w+\.py:\d+ (?:__next__|_next_internal|get_next|_?get_iterator|get_jax_iterator|get_numpy_iterator|"
         r"enumerate_epoch|next_batch)|\$builtins next\b")),
-    ("sync", re.compile(
+    ("sync", (
         r"(?:cu(?:da)?|hip)(?:Stream|Event|Device|Ctx)Synchronize|BlockHostUntil(?:Done|Ready)|BlockUntilReady|"
         r"PjRt\w*Buffer::(?:Await|ToLiteral)|\w*::ToLiteral(?:Sync)?\b|TransferFromDevice\b|"
         r"^np\.asarray\(jax\.Array\)|"
         r"\$array\.py:\d+ (?:_value|__array__|__float__|__int__|__bool__|item|block_until_ready)|block_until_ready|"
         r"\$\w+\.py:\d+ (?:numpy|_numpy|convert_to_numpy)$|TFE_TensorHandleResolve")),
-    ("convert", re.compile(  # NumPy or Python values becoming tensors or arrays of the device [C H J]
+    ("convert", (  # NumPy or Python values becoming tensors or arrays of the device [C H J]
         r"^(?:convert_to_tensor|tf\.constant)$|BufferFromHost|batched_device_put|LinearizeHostBuffer|^DevicePut$|"
         r"\$\w+\.py:\d+ (?:device_put|_batched_device_put_impl|shard_device_array)")),
-    ("d2h", re.compile(r"(?i)^(?:cu(?:da)?|hip)?mem(?:cpy)?D(?:to|2)H|CopyGPUTensorToCPU|GPU to CPU")),
-    ("h2d", re.compile(
+    ("d2h", r"(?i)^(?:cu(?:da)?|hip)?mem(?:cpy)?D(?:to|2)H|CopyGPUTensorToCPU|GPU to CPU"),
+    ("h2d", (
         r"(?i)^(?:cu(?:da)?|hip)?mem(?:cpy)?H(?:to|2)D|CopyCPUTensorToGPU|CPU to GPU|TransferToDevice|"
         r"H2D Dispatch|CopyRawHostToDevice")),
-    ("allocation", re.compile(r"(?:cu(?:da)?|hip)(?:Mem)?(?:Malloc|Alloc|Free)\w*|BFCAllocator")),
-    ("callback", re.compile(rf"(?:^|:|EagerLocalExecute: )(?:{SIDE_EFFECT_OPS})$|"
+    ("allocation", r"(?:cu(?:da)?|hip)(?:Mem)?(?:Malloc|Alloc|Free)\w*|BFCAllocator"),
+    ("callback", (rf"(?:^|:|EagerLocalExecute: )(?:{SIDE_EFFECT_OPS})$|"
         r"\$\w+\.py:\d+ on_(?:train_|test_|predict_)?(?:batch|epoch|begin|end)\w*|CallbackList")),
-    (READING_REASON, re.compile(
-        rf"(?:^|:|EagerLocalExecute: )(?:{INPUT_OPS})$")),
-    (PEERS_REASON, re.compile(
-        rf"(?:^|:|EagerLocalExecute: )(?:{PEER_OPS})$")),
-    ("eager", re.compile(
+    (READING_REASON, rf"(?:^|:|EagerLocalExecute: )(?:{INPUT_OPS})$"),
+    (PEERS_REASON, PEER_OP),
+    ("eager", (
         r"^EagerLocalExecute: (?!__inference_|__forward_|__backward_|OptionalHasValue$|OptionalGetValue$)|"
         r"TFE_Py_FastPathExecute_C")),
-    ("dispatch", re.compile(
+    ("dispatch", (
         r"^ExecutorState::Process|^FunctionRun|^ExecutorPropagateOutputs|KernelLaunch|"
         r"(?:cu(?:da)?|hip(?:Ext)?(?:Module)?)(?:Launch|GraphLaunch)\w*|PjitFunction\(|PJRT_LoadedExecutable_Execute|"
         r"(?:PjRt|Tfrt)\w*LoadedExecutable::Execute|ExecuteReplicated|ThunkExecutor::Execute|GpuExecutable::|"
         r"^EagerExecute|EagerLocalExecute: (?:__|Optional)|KernelAndDeviceFunc::Run|CpuExecutable::Execute")),
-    ("python", re.compile(r"^\$")),
+    ("python", r"^\$"),
     # PjRt's pool waits for a buffer, inside block_until_ready or a copy to the host. The script waits too if it is in
     # no other span. An array's own block_until_ready() has no frame. [J]
-    ("awaited", re.compile(r"^BufferSequencingEvent::Execute$")),
+    ("awaited", r"^BufferSequencingEvent::Execute$"),
 )  # fmt: skip
 
 
@@ -109,13 +111,13 @@ REASONS = tuple(reason for reason, _ in HOST_REASONS)
 @lru_cache(maxsize=1 << 16)
 def host_reason(name: str) -> str | None:
     """Return the reason that a host span of this name gives for a device's wait; None if it gives none."""
-    return next((reason for reason, pattern in HOST_REASONS if pattern.search(name)), None)
+    return next((reason for reason, pattern in HOST_REASONS if re.search(pattern, name)), None)
 
 
 def reason_index(text: str, *, devices: bool) -> int:
     """Return the index of a name's reason, -1 for none."""
     reason = host_reason(text)
-    if devices and RECEIVE_OP.search(text):
+    if devices and re.search(RECEIVE_OP, text):
         return -1
     return REASONS.index(reason) if reason else -1
 
@@ -123,7 +125,7 @@ def reason_index(text: str, *, devices: bool) -> int:
 def host_computed_ops(start: Floats, end: Floats, code: Codes, texts: tuple[str, ...], launched: Floats) -> Ints:
     """Return the graph ops that the host itself computed next to a device: long ones in which nothing was launched."""
     ops = [
-        is_graph_op(text) and is_model_op(text) and not framework_names.WAITING_OP.search(text.rpartition(":")[2])
+        is_graph_op(text) and is_model_op(text) and not re.search(framework_names.WAITING_OP, text.rpartition(":")[2])
         for text in texts
     ]
     rows = np.flatnonzero(np.array(ops, dtype=bool)[code] & (end - start >= framework_names.MIN_HOST_OP_MS))
@@ -173,15 +175,13 @@ def is_graph_op(text: str) -> bool:
     return found is not None and found[1] not in framework_names.CALLER_OPS
 
 
+@lru_cache(maxsize=1 << 16)
 def is_model_op(event: str) -> bool:
     """Return whether an op computes the model: not a summary, a save, decoding, or a wait for other processes."""
-    return host_reason(event) not in (
-        "callback",
-        READING_REASON,
-        PEERS_REASON,
-    ) and not HLO_PEER_OPS.fullmatch(event)
+    return not re.search(OTHER_OP, event) and not waits_for_peers(event)
 
 
+@lru_cache(maxsize=1 << 16)
 def waits_for_peers(event: str) -> bool:
     """Return whether the op waits on the host for other training processes."""
-    return host_reason(event) == PEERS_REASON or HLO_PEER_OPS.fullmatch(event) is not None
+    return bool(re.search(PEER_OP, event) or re.fullmatch(HLO_PEER_OPS, event))

@@ -66,9 +66,9 @@ class HostThread(Struct, frozen=True):
             self.time_inside(framework_names.PJRT_CALL), self.time_inside(framework_names.PJRT_LAUNCHING)
         )
 
-    def time_inside(self, pattern: re.Pattern[str]) -> intervals.Intervals:
+    def time_inside(self, pattern: str) -> intervals.Intervals:
         """Return when the thread was inside spans whose names match."""
-        mine = np.array([pattern.match(t) is not None for t in self.texts], dtype=bool)
+        mine = np.array([re.match(pattern, t) is not None for t in self.texts], dtype=bool)
         rows = np.flatnonzero(mine[self.name]) if len(self.name) else NO_INTS
         return intervals.union(self.start_ms[rows], self.end_ms[rows])
 
@@ -280,5 +280,5 @@ def _main_thread_rank(thread: HostThread) -> tuple[bool, bool, int, int, int, in
         int(count[[i for i, text in enumerate(thread.texts) if text.startswith(prefixes)]].sum())
         for prefixes in (_CALL_PREFIXES, _EAGER_PREFIXES, framework_names.PYTHON_CALL)
     )
-    named = framework_names.PYTHON_THREAD.fullmatch(thread.label) is not None
+    named = re.fullmatch(framework_names.PYTHON_THREAD, thread.label) is not None
     return calls > 0, named, calls, ops, frames, len(thread.start_ms)

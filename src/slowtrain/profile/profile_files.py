@@ -31,7 +31,7 @@ MAX_NAMED_FOLDERS = 3  # folders in one note
 MAX_UNZIPPED_BYTES = 4 << 30
 MAX_UNZIPPED_RATIO = 200  # real profiles shrink five- to twentyfold, a zip bomb a thousandfold
 _GZIP = b"\x1f\x8b"  # no XSpace begins with these bytes
-_TIME = re.compile(r"\d{4}(?:_\d\d){5}")
+_TIME = r"\d{4}(?:_\d\d){5}"
 _RECORD = "record one: tf.profiler.experimental.start(LOGDIR) or jax.profiler.start_trace(LOGDIR)"
 FILE_HEAD_BYTES = 4096
 WANTED_HINT = "give a *.xplane.pb, or the log folder that holds it"
@@ -45,26 +45,24 @@ _MAGIC_BYTES = (
     (b"BZh", "compressed with bzip2; unpack it first"),
     (b"\x7fELF", "a program"),
 )
-_PICKLE = re.compile(rb"\x80[\x02-\x05](?:\x95|[}\](cq])")
-_CHECKPOINT = re.compile(r"\.(?:data-\d{5}-of-\d{5}|index)$")
-_SAVED_MODEL = re.compile(r"^(?:saved_model|keras_metadata|fingerprint)\.pb$")
-_TRACE_VIEWER = re.compile(r"\.trace\.json(?:\.gz)?$")
+_PICKLE = rb"\x80[\x02-\x05](?:\x95|[}\](cq])"
+_CHECKPOINT = r"\.(?:data-\d{5}-of-\d{5}|index)$"
+_SAVED_MODEL = r"^(?:saved_model|keras_metadata|fingerprint)\.pb$"
+_TRACE_VIEWER = r"\.trace\.json(?:\.gz)?$"
 # Files that TensorBoard's profiler caches next to the profile, by the names of its tools.
-_ANALYSIS = re.compile(
+_ANALYSIS = (
     r"(?:overview_page|input_pipeline\w*|(?:tensorflow|kernel|op)_stats\w*|memory_profile|memory_viewer|hlo_proto|"
     r"hlo_stats|pod_viewer|tf_data_bottleneck_analysis|podcapture|roofline_model|trace_viewer\w*)\.pb$"
 )
-_LEGACY = re.compile(r"\.trace(?:\.gz)?$")
+_LEGACY = r"\.trace(?:\.gz)?$"
 LEGACY_KIND = "a legacy trace; give the *.xplane.pb in the same folder"
 # A message in a file's first field whose content a plane cannot have there: an op of a graph
 # ("dense/kernel", then "VarHandleOp"), a kernel of kernel_stats.pb, …
-_GRAPH_NODE = re.compile(
-    rb"\n[\x00-\x7f\x80-\xff]{1,3}?\n[\x01-\x7f][\w./-]{1,127}\x12[\x01-\x40][A-Z_]\w{1,63}[\x1a\x22\x2a\n]"
-)
+_GRAPH_NODE = rb"\n[\x00-\x7f\x80-\xff]{1,3}?\n[\x01-\x7f][\w./-]{1,127}\x12[\x01-\x40][A-Z_]\w{1,63}[\x1a\x22\x2a\n]"
 # The same for a legacy trace: a number, then a device, which is a message with a name.
-_OLD_DEVICE = re.compile(rb"\n[\x00-\xff]{1,3}?\x08[\x00-\xff]{1,5}?\x12[\x00-\xff]{1,3}?\n[\x01-\x7f][/\w]")
+_OLD_DEVICE = rb"\n[\x00-\xff]{1,3}?\x08[\x00-\xff]{1,5}?\x12[\x00-\xff]{1,3}?\n[\x01-\x7f][/\w]"
 _NO_WIRE_TYPE = (6, 7)
-_CONTROL = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f\x7f]")
+_CONTROL = rb"[\x00-\x08\x0e-\x1a\x1c-\x1f\x7f]"
 
 
 @dataclass(frozen=True)
@@ -171,7 +169,7 @@ def distinct_files(files: Iterable[Path]) -> tuple[list[Path], list[tuple[Path, 
 
 def _session_time(session: Session) -> float:
     """Return seconds since 1970, from the session's name (copying changes the files' times), else from its files."""
-    if _TIME.fullmatch(session.name):
+    if re.fullmatch(_TIME, session.name):
         try:
             return time.mktime(time.strptime(session.name, "%Y_%m_%d_%H_%M_%S"))
         except (ValueError, OverflowError):
@@ -287,17 +285,17 @@ def other_file_kind(head: bytes, name: str) -> str | None:
     for magic, kind in _MAGIC_BYTES:
         if head.startswith(magic):
             return kind
-    if _PICKLE.match(head):
+    if re.match(_PICKLE, head):
         return "a Python pickle"
     if b"brain.Event:" in head[:64]:
         return "TensorBoard's event file; the profiles are in plugins/profile in the same folder"
     if head[257:262] == b"ustar":
         return "a tar archive; unpack it first"
-    if not _CONTROL.search(head):
+    if not re.search(_CONTROL, head):
         return _text_kind(head, name)
-    if _GRAPH_NODE.match(head):
+    if re.match(_GRAPH_NODE, head):
         return "a graph (GraphDef) without times"
-    if _OLD_DEVICE.match(head):
+    if re.match(_OLD_DEVICE, head):
         return LEGACY_KIND
     # Decided by the first byte, before gigabytes of zeros are unzipped.
     message = head[0] >> 3 and head[0] & 7 not in _NO_WIRE_TYPE
@@ -306,13 +304,13 @@ def other_file_kind(head: bytes, name: str) -> str | None:
 
 def likely_file_kind(head: bytes, name: str) -> str | None:
     """Return what a file that could not be read as a profile may be; None if unknown."""
-    if _CHECKPOINT.search(name):
+    if re.search(_CHECKPOINT, name):
         return "part of a TensorFlow checkpoint"
-    if _LEGACY.search(name):
+    if re.search(_LEGACY, name):
         return LEGACY_KIND
-    if _SAVED_MODEL.search(name) or head.startswith(b"\x08\x01\x12"):
+    if re.search(_SAVED_MODEL, name) or head.startswith(b"\x08\x01\x12"):
         return "part of a SavedModel"
-    if _ANALYSIS.search(name) or b"type.googleapis.com/tensorflow.profiler." in head:
+    if re.search(_ANALYSIS, name) or b"type.googleapis.com/tensorflow.profiler." in head:
         return "an analysis of a profile, written by TensorBoard's profiler"
     return None
 
@@ -324,7 +322,7 @@ def _text_kind(head: bytes, name: str) -> str | None:
     except UnicodeDecodeError:
         return None
     if text.startswith(("{", "[")):
-        trace = '"traceEvents"' in text or '"displayTimeUnit"' in text or _TRACE_VIEWER.search(name)
+        trace = '"traceEvents"' in text or '"displayTimeUnit"' in text or re.search(_TRACE_VIEWER, name)
         return "a trace viewer's JSON" if trace else "JSON"
     return "TensorFlow's list of checkpoints" if text.startswith("model_checkpoint_path:") else "text"
 

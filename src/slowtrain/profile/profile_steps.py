@@ -14,6 +14,7 @@ A step then lasts from the first kernel that was launched in it to the first ker
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import TypeAlias
@@ -153,7 +154,7 @@ def _function_calls(threads: Sequence[HostThread]) -> CallTimes:
                 for prefix in framework_names.FUNCTION_PREFIXES:
                     name = name.removeprefix(prefix)
                 mine = thread.name == i
-                rows = found.setdefault(framework_names.NAME_NUMBER.sub("", name), ([], []))
+                rows = found.setdefault(re.sub(framework_names.NAME_NUMBER, "", name), ([], []))
                 rows[0].extend(thread.start_ms[mine].tolist())
                 rows[1].extend(thread.end_ms[mine].tolist())
         if found:

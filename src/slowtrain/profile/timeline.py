@@ -10,6 +10,7 @@ line: their times, and the bytes per event there.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any
@@ -19,7 +20,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from slowtrain.columns import intervals
-from slowtrain.columns.arrays import NO_INTS, Floats, Ints
+from slowtrain.columns.arrays import NO_INTS, Floats, Ints, distinct_values
 from slowtrain.model import Place
 from slowtrain.number_text import format_number
 from slowtrain.profile import framework_names
@@ -74,7 +75,7 @@ def find_horizon(lines: Sequence[xplane.Line], most: int | None = None) -> Horiz
     ]
     if not grown:
         return None
-    times = np.unique(np.concatenate([times for times, _ in grown]))
+    times = distinct_values(np.concatenate([times for times, _ in grown]))
     events = sum((np.interp(times, *one) for one in grown), np.zeros(len(times)))
     if events[-1] <= most:
         return None
@@ -202,7 +203,7 @@ def _read_device(plane: xplane.Plane, host: str, until_ps: int | None, program_o
     lines = [line for line in plane.lines if line.name not in framework_names.DERIVED_LINES]
     stream, overhead = framework_names.STREAM_LINE, framework_names.OVERHEAD_LINE
     # Without streams, the compiled program's ops are in a line of their own.
-    streams = [line for line in lines if stream.match(line.name) or line.name == overhead] or [
+    streams = [line for line in lines if re.match(stream, line.name) or line.name == overhead] or [
         line for line in plane.lines if line.name == framework_names.XLA_OPS_LINE
     ]
     parts = [part for line in streams if (part := line_activities(plane, line, until_ps, program_ops)) is not None]

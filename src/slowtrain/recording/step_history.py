@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from slowtrain.columns.arrays import Floats, Ints, median_value
+from slowtrain.columns.arrays import Floats, Ints, distinct_values, median_value
 from slowtrain.columns.spans import Name
 
 STEP_START_LANES = ("step", "on_batch", "function", "gradient")  # lanes whose spans a step can begin with
@@ -118,7 +118,7 @@ class StepHistories:
         if len(self._sorted) != len(self._breaks):
             self._sorted = np.sort(np.array(self._breaks, dtype=np.int64))
         kinds: dict[CallKey, list[int]] = {}
-        for number in np.unique(rows[:, 0]) if len(rows) else ():
+        for number in distinct_values(rows[:, 0]) if len(rows) else ():
             key = self._key(int(number), names)
             if key is not None:
                 kinds.setdefault(key, []).append(int(number))
@@ -140,7 +140,8 @@ class StepHistories:
     def of(self, begun_ns: Ints, spans: Ints, names: Sequence[Name]) -> StepHistory | None:
         """Return the history of the calls with which the steps that began at these moments begin."""
         votes: dict[CallKey, int] = {}
-        at = spans[np.isin(spans[:, 1], begun_ns)]
+        known = np.sort(begun_ns)  # np.isin would import numpy.ma
+        at = spans[np.searchsorted(known, spans[:, 1], "right") > np.searchsorted(known, spans[:, 1])]
         for number, count in zip(*np.unique(at[:, 0], return_counts=True), strict=True):
             key = self._key(int(number), names)
             if key is not None:

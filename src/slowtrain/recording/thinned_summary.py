@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slowtrain.columns import intervals
-from slowtrain.columns.arrays import BUCKETS_PER_DOUBLING, Bools, Floats, Ints, median_value
+from slowtrain.columns.arrays import BUCKETS_PER_DOUBLING, Bools, Floats, Ints, distinct_values, median_value
 
 ANCHOR_LANES = frozenset(
     {"step", "on_batch", "function", "gradient", "next"}
@@ -258,7 +258,7 @@ def join_holes(one: ThinnedHole, two: ThinnedHole) -> ThinnedHole:
         events[lane] = events.get(lane, 0) + count
     later = two.long.copy()
     if len(later):
-        before = {int(n): one.spans[int(n)].count if int(n) in one.spans else 0 for n in np.unique(later[:, 0])}
+        before = {int(n): one.spans[int(n)].count if int(n) in one.spans else 0 for n in distinct_values(later[:, 0])}
         later[:, 3] += np.array([before[int(n)] for n in later[:, 0]], dtype=np.int64)
     _merge_rare_names(spans, turns, lanes)
     long = np.concatenate((one.long, later))

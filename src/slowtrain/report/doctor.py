@@ -7,10 +7,11 @@ from typing import Any, Literal
 
 from msgspec import Struct, field
 
-from slowtrain.model.inspections import Check, CheckState, Sheet, Source
+from slowtrain.model.inspections import Check, CheckState, Sheet
 from slowtrain.report import wording
 from slowtrain.report.documents import CauseId, Tool, build_document, json_text
 from slowtrain.report.terminal import Terminal, joined_lines
+from slowtrain.shared.vocabulary import Source
 
 SCHEMA = "slowtrain.doctor/1"
 MAX_SHEET_COLUMNS = 100

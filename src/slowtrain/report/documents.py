@@ -277,6 +277,8 @@ def json_values(value: Any, kind: type[Struct] | None = None) -> Any:
         return float(f"{float(value):.{_DIGITS}g}") if math.isfinite(value) else None
     if kind is not None:
         return build_document(kind, value)
+    if isinstance(value, Struct):
+        return {name: json_values(getattr(value, name)) for name in value.__struct_fields__}
     if dataclasses.is_dataclass(value):
         return {f.name: json_values(getattr(value, f.name)) for f in dataclasses.fields(value)}
     raise TypeError(f"a document holds no {type(value).__name__}")

@@ -7,9 +7,9 @@ import json
 import math
 from typing import Any
 
-from slowtrain.model import Category
-from slowtrain.model.live_frame import Alert, Frame, RunState
 from slowtrain.report import wording
+from slowtrain.shared.live_frame import Alert, Frame, RunState
+from slowtrain.shared.vocabulary import Category
 
 SCHEMA = "slowtrain.frame/1"
 

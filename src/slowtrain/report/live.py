@@ -8,9 +8,9 @@ from collections.abc import Iterator, Sequence
 
 from rich.cells import cell_len
 
-from slowtrain.model.live_frame import Alert, Curve, Frame, RunState
 from slowtrain.report import frames, wording
 from slowtrain.report.terminal import GREY, PART_COLOURS, Terminal
+from slowtrain.shared.live_frame import Alert, Curve, Frame, RunState
 
 MAX_SCREEN_COLUMNS, MIN_SCREEN_COLUMNS = 120, 24
 LABEL_COLUMNS = 12

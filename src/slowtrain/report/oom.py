@@ -8,7 +8,11 @@ from typing import Annotated, Any, Literal
 from msgspec import Struct, field
 
 from slowtrain import __version__
-from slowtrain.model.exhaustion import (
+from slowtrain.number_text import format_count
+from slowtrain.report import wording
+from slowtrain.report.documents import PlaceDocument, Tool, at, build_document, json_text
+from slowtrain.report.terminal import Terminal, joined_lines, readable_width
+from slowtrain.shared.exhaustion import (
     Advice,
     Dump,
     Exhaustion,
@@ -20,10 +24,6 @@ from slowtrain.model.exhaustion import (
     PoolKind,
     Purpose,
 )
-from slowtrain.number_text import format_count
-from slowtrain.report import wording
-from slowtrain.report.documents import PlaceDocument, Tool, at, build_document, json_text
-from slowtrain.report.terminal import Terminal, joined_lines, readable_width
 
 SCHEMA = "slowtrain.oom/1"
 MAX_HOLDERS = 5

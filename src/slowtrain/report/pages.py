@@ -22,12 +22,12 @@ from jinja2.bccache import Bucket
 from markupsafe import Markup, escape
 
 from slowtrain.model import Attribution, Band, Chart, Checkup, InputNode, Part, Pictures
-from slowtrain.model.exhaustion import Dump, Exhaustion
 from slowtrain.model.inspections import CheckState, Sheet
 from slowtrain.model.measurements import BatchCurve, Crossover, MemoryAnswer, Proof
 from slowtrain.model.shrinking import Shrinking
 from slowtrain.number_text import format_count, format_number
 from slowtrain.report import charts, documents, wording
+from slowtrain.shared.exhaustion import Dump, Exhaustion
 
 TEMPLATES = Path(__file__).with_name("templates")
 # Colours of the page's own, by part of the memory.

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from typing import Annotated, Any, Literal
 
 from msgspec import UNSET, Struct, UnsetType, field
+from msgspec.structs import replace
 
 from slowtrain.model import Checkup, Diagnosis, Effect, Verdict, VerdictKind
 from slowtrain.model.measurements import Attempt, Change, Comparison, ManualCure, PlannedPacking, Proof

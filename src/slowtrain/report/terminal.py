@@ -7,18 +7,14 @@ and again until it fits the screen, and Rich takes seven times as long (``docs/d
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator
 
+from msgspec import Struct
 from rich.cells import cell_len, chop_cells
-from rich.color import ColorSystem
-from rich.style import Style
 
 from slowtrain.report.wording import finite_or_none, printable_text
 
 MAX_COLUMNS, MIN_COLUMNS = 110, 40  # longer lines are hard to read, however wide the terminal is
-# The 16 colours follow the user's own theme.
-_COLOUR_SYSTEM = ColorSystem.STANDARD
 GREY = "bright_black"
 PART_COLOURS = {
     "input": "yellow", "convert": "magenta", "h2d": "magenta", "d2h": "magenta", "compile": "red", "dispatch": "blue",
@@ -47,7 +43,15 @@ _ASCII = str.maketrans(
 )
 MAX_COLUMN_CHARACTERS = 8  # a letter and its combining marks
 _EIGHTHS = " ▏▎▍▌▋▊▉"
-_style = functools.cache(Style.parse)
+
+
+@functools.cache
+def _style_renderer(style: str) -> Callable[[str], str]:
+    """What writes text in a style. The 16 colours follow the user's own theme."""
+    from rich.color import ColorSystem  # imported for a terminal with colours only
+    from rich.style import Style
+
+    return functools.partial(Style.parse(style).render, color_system=ColorSystem.STANDARD)
 
 
 def joined_lines(lines: Iterable[str]) -> str:
@@ -59,8 +63,7 @@ def readable_width(width: int) -> int:
     return max(min(width, MAX_COLUMNS), MIN_COLUMNS)
 
 
-@dataclass(frozen=True)
-class Terminal:
+class Terminal(Struct, frozen=True):
     """What can be written on: ``width`` columns, with or without colour and Unicode."""
 
     width: int
@@ -135,7 +138,7 @@ class Terminal:
         yield self.style(self.fit(title), style)
 
     def style(self, text: str, style: str) -> str:
-        return _style(style).render(text, color_system=_COLOUR_SYSTEM) if self.colour and style else text
+        return _style_renderer(style)(text) if self.colour and style else text
 
     def bar(self, share: float, width: int) -> str:
         """A bar of ``share`` of ``width`` columns, in eighths of a column where the stream has them."""

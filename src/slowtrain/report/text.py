@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import bisect
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
 
+from msgspec import Struct
+from msgspec.structs import replace
 from rich.cells import cell_len
 
 from slowtrain.model import Attribution, Checkup, Diagnosis, Part, VerdictKind
@@ -17,8 +18,7 @@ MIN_REPORT_COLUMNS = 32
 MAX_WHOLE_NOTE, MAX_WHOLE_TITLE = 300, 100  # letters of what is shown whole
 
 
-@dataclass(frozen=True)
-class _Limits:
+class _Limits(Struct, frozen=True):
     """How much of each list is shown."""
 
     full: int = 99  # causes with their evidence

@@ -6,25 +6,13 @@ import math
 import re
 import unicodedata
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
-from slowtrain.model import (
-    Attribution,
-    Category,
-    Checkup,
-    DeviceUse,
-    Part,
-    Phase,
-    Reached,
-    Saving,
-    SeenInSource,
-    Signal,
-    StepSummary,
-    Subject,
-    Unchecked,
-    VerdictKind,
-)
-from slowtrain.model import Verdict as Measured
 from slowtrain.number_text import MAX_PREDICTED_SPEEDUP, format_count
+from slowtrain.shared.vocabulary import Category, Part, Phase, Signal, VerdictKind
+
+if TYPE_CHECKING:
+    from slowtrain import model
 
 UNKNOWN = "not measured"
 
@@ -183,14 +171,14 @@ def runtime_text(state: str | None, ms_per_step: float | None, run_ms: float | N
     return {"harmless": "harmless here", "not reached": "not reached"}.get(state or "", "not measured")
 
 
-def state_text(seen: SeenInSource) -> str:
+def state_text(seen: model.SeenInSource) -> str:
     """The same with one figure, for the end of a line."""
     return runtime_text(
         seen.state, seen.ms_per_step, None if finite_or_none(seen.ms_per_step) is not None else seen.run_ms
     )
 
 
-def state_counts(several: Sequence[SeenInSource]) -> str:
+def state_counts(several: Sequence[model.SeenInSource]) -> str:
     words = {"confirmed": "confirmed", "harmless": "harmless here", "not reached": "not reached", None: "not measured"}
     counts = {word: sum(one.state == state for one in several) for state, word in words.items()}
     return ", ".join(f"{count} {word}" for word, count in counts.items() if count)
@@ -272,29 +260,29 @@ def speedup_text(speedup: float, low: float, high: float, most: float = math.inf
     return f"{mean} ({least} to {greatest})" if math.isfinite(low + high) else f"{mean} (range unknown)"
 
 
-def predicted_text(saving: Saving) -> str:
+def predicted_text(saving: model.Saving) -> str:
     """A speed-up that a replay predicts, with its range, up to ``MAX_PREDICTED_SPEEDUP``."""
     return speedup_text(saving.speedup, saving.low, saving.high, MAX_PREDICTED_SPEEDUP)
 
 
-def scope_text(saving: Saving) -> str:
+def scope_text(saving: model.Saving) -> str:
     return "of the run" if saving.scope == "run" else "of a step"
 
 
-def gain_text(saving: Saving) -> str:
+def gain_text(saving: model.Saving) -> str:
     """``1.9x (1.7x to 2.1x) of a step``. A cause that costs no time has no figure."""
     if saving.low == saving.speedup == saving.high == 1:
         return "saves no time"
     return f"{predicted_text(saving)} {scope_text(saving)}"
 
 
-def verdict_text(verdict: Measured) -> str:
+def verdict_text(verdict: model.Verdict) -> str:
     loss = "loss the same" if verdict.loss == "same" else f"loss {verdict.loss}"
     speedup = speedup_text(verdict.speedup, verdict.low, verdict.high)
     return f"{verdict.outcome}, {speedup}, {format_count(verdict.runs, 'run')}, {loss}"
 
 
-def parts_by_size(whole: Attribution) -> list[Part]:
+def parts_by_size(whole: model.Attribution) -> list[Part]:
     """The largest part first. The unattributed part is last."""
     return sorted(whole.parts, key=lambda p: (p.name == str(Category.UNATTRIBUTED), -(finite_or_none(p.ms) or 0.0)))
 
@@ -317,7 +305,7 @@ def verdict_words(kind: VerdictKind) -> str:
     return str(kind).replace("insufficient-data", "insufficient data").replace("slowing-down", "slowing down")
 
 
-def heading_words(checkup: Checkup) -> str:
+def heading_words(checkup: model.Checkup) -> str:
     return checkup.lost or verdict_words(checkup.verdict)
 
 
@@ -325,11 +313,11 @@ def is_judged(kind: VerdictKind) -> bool:
     return kind not in (VerdictKind.FAILED, VerdictKind.INSUFFICIENT)
 
 
-def command_line(subject: Subject) -> str:
+def command_line(subject: model.Subject) -> str:
     return " ".join(subject.command) or subject.path
 
 
-def framework_text(subject: Subject) -> str:
+def framework_text(subject: model.Subject) -> str:
     names = {"tensorflow": "TensorFlow", "keras": "Keras", "python": "Python", "jax": "JAX", "torch": "PyTorch"}
     versions = [f"{names.get(k, k)} {v}" for k, v in subject.framework.items() if v and k != "backend"]
     backend = subject.framework.get("backend")
@@ -348,12 +336,12 @@ def device_text(on: Mapping[str, str | int | None]) -> str:
     return f"{count} x {text}" if isinstance(count, int) and count > 1 else text
 
 
-def step_counts(summary: StepSummary) -> str:
+def step_counts(summary: model.StepSummary) -> str:
     count_text = format_count(summary.counted, "step") if summary.counted else "no steady step"
     return f"{count_text} after {summary.warmup:,} of warm-up" if summary.warmup else count_text
 
 
-def unchecked_by_signal(unchecked: Iterable[Unchecked]) -> dict[str, list[str]]:
+def unchecked_by_signal(unchecked: Iterable[model.Unchecked]) -> dict[str, list[str]]:
     """Unchecked causes by the signals that were missing, because many share them."""
     groups: dict[str, list[str]] = {}
     for item in unchecked:
@@ -378,7 +366,7 @@ def unit_names(kind: str) -> str:
     return "ops" if kind == "CPU" else "kernels"
 
 
-def use_summary(device: DeviceUse) -> str:
+def use_summary(device: model.DeviceUse) -> str:
     """How busy the device is, with how many kernels, and what rates they reach."""
     units = unit_names(device.kind)
     words = [
@@ -392,7 +380,7 @@ def use_summary(device: DeviceUse) -> str:
     return " · ".join([*words, *map(_reached_rate, device.reached)])
 
 
-def _reached_rate(one: Reached) -> str:
+def _reached_rate(one: model.Reached) -> str:
     """The rate of the ops whose shapes the profile has."""
     part = f", {share_or_unknown(one.per_second / one.peak)} of the peak" if one.peak else ""
     if one.what == "memory":

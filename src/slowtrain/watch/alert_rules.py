@@ -14,9 +14,9 @@ import numpy as np
 
 from slowtrain.columns.arrays import median_value, quantile
 from slowtrain.model import Category, Signal
-from slowtrain.model.live_frame import Alert, DiagnosisReport, RunState
-from slowtrain.model.vocabulary import is_loss
 from slowtrain.report import wording
+from slowtrain.shared.live_frame import Alert, DiagnosisReport, RunState
+from slowtrain.shared.vocabulary import is_loss
 from slowtrain.watch.recording_look import RecordingLook
 
 MAX_ALERTS = 40  # that are kept; the oldest ended ones are dropped first

@@ -21,8 +21,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from slowtrain.errors import EnvironmentMissing, InputError
-from slowtrain.model.live_frame import Alert, Frame, RunState
 from slowtrain.report import frames
+from slowtrain.shared.live_frame import Alert, Frame, RunState
 
 MIN_START_INTERVAL_S = 10.0  # between two starts of the command
 MAX_COMMAND_S = 60.0  # then it is ended

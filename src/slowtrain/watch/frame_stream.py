@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import Any
 
 from slowtrain.errors import SlowtrainError
-from slowtrain.model import Part, Place
-from slowtrain.model.live_frame import Alert, Curve, FoundCause, Frame, Gpu, Machine, Progress, RunState, StepTime
+from slowtrain.shared.live_frame import Alert, Curve, FoundCause, Frame, Gpu, Machine, Progress, RunState, StepTime
+from slowtrain.shared.vocabulary import Part, Place
 from slowtrain.watch import child_environment
 
 STREAM_NICENESS = 5

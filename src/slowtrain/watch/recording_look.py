@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import psutil
 from msgspec.structs import replace
 
 from slowtrain.columns.arrays import median_value, quantile
@@ -19,10 +18,10 @@ from slowtrain.errors import InputError
 from slowtrain.machine.host import host_facts
 from slowtrain.machine.tables.fact_access import number_or_none
 from slowtrain.model import Category, Part, Place, Signal
-from slowtrain.model.live_frame import Curve, Frame, Gpu, Machine, RunState, StepTime
 from slowtrain.recording import reader, recording_folder
 from slowtrain.recording.live_follower import Follower
 from slowtrain.recording.step_history import StepHistory
+from slowtrain.shared.live_frame import Curve, Frame, Gpu, Machine, RunState, StepTime
 from slowtrain.trace import Trace
 from slowtrain.trace.loading import recording_trace, recording_windows
 from slowtrain.trace.run_division import attribution, recording_steps
@@ -283,6 +282,8 @@ def _is_alive(follower: Follower) -> bool:
     pid, born = child.get("pid"), child.get("born")
     if not isinstance(pid, int):
         return bool(follower.launch)  # it has only just been started
+    import psutil  # a run that is over needs no processes
+
     try:
         process = psutil.Process(pid)
         begun, state = process.create_time(), process.status()
@@ -299,6 +300,8 @@ def _is_alive(follower: Follower) -> bool:
 
 def _stopped_process(follower: Follower) -> int | None:
     """The process id of the recorded process, if it is stopped and can be continued."""
+    import psutil
+
     pid = (follower.facts.get("child") or {}).get("pid")
     try:
         stopped = isinstance(pid, int) and psutil.Process(pid).status() == psutil.STATUS_STOPPED

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from slowtrain.columns.arrays import median_value
-from slowtrain.model.live_frame import Progress
 from slowtrain.recording.live_follower import Follower
 from slowtrain.recording.step_history import StepHistory
 from slowtrain.script.locations import planned_steps
+from slowtrain.shared.live_frame import Progress
 from slowtrain.trace import Trace
 
 RECENT_EPOCHS = 5  # whose median duration is expected of the next ones

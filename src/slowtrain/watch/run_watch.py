@@ -17,8 +17,8 @@ import msgspec
 
 from slowtrain.errors import SlowtrainError
 from slowtrain.model import Diagnosis
-from slowtrain.model.live_frame import Alert, DiagnosisReport, FoundCause, Frame, RunState
 from slowtrain.recording.live_follower import Follower
+from slowtrain.shared.live_frame import Alert, DiagnosisReport, FoundCause, Frame, RunState
 from slowtrain.watch import child_environment
 from slowtrain.watch.alert_rules import AlertBook
 from slowtrain.watch.recording_look import RecordingWatcher

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from slowtrain.capture.core.recorder import Recorder
 from slowtrain.capture.core.thread_state import StepPlace
-from slowtrain.model.vocabulary import is_loss
+from slowtrain.shared.vocabulary import is_loss
 
 MAX_POINTS = 480  # of one series: then every second one is dropped, and from there on every second one is skipped
 MAX_SOURCES = 8  # later functions and models are counted only

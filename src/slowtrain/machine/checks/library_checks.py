@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from slowtrain.machine.host.cuda_libraries import major_version
 from slowtrain.machine.host.environment_variables import count_workers

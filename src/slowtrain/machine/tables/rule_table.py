@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from slowtrain.machine.tables.thresholds import KERAS_WORKERS, OWN_CHOICE
-from slowtrain.model.inspections import Source
+from slowtrain.shared.vocabulary import Source
 
 READ_ON = "2026-11-22"
 ADDED_ON = "2026-11-25"  # rows that were added later

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from slowtrain.model.inspections import Source
+from slowtrain.shared.vocabulary import Source
 
 MIN_HELD_CARD_SHARE = 0.05
 """Share of a GPU's memory. A process that holds less does not change which batch sizes fit."""

@@ -15,7 +15,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
-from slowtrain.columns.arrays import Bools, Ints
+from slowtrain.columns.arrays import Bools, Ints, distinct_values
 from slowtrain.profile.format.wire_format import (
     FIXED64,
     LEN,
@@ -222,7 +222,7 @@ def gather_stats(
             elif tag & 7 == LEN:
                 value = these.start.view(np.uint64)
             kind[these.rows], bits[these.rows], end[these.rows] = tag, value, these.stop
-    present = np.unique(name).tolist()  # only a few of many columns are present, and each search costs time
+    present = distinct_values(name).tolist()  # only a few of many columns are present, and each search costs time
     for column in columns:
         mine = [id_ for id_ in present if id_ in column.ids]
         if not mine:

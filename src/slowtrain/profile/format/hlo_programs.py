@@ -45,11 +45,11 @@ _NOT_COMPUTING_OPCODES = frozenset(
     "convert iota after-all opt-barrier transpose".split()
 )
 _LIBRARY_OPS = (  # what a library call computes, by its target and its instruction's name
-    (re.compile(r"(?i)conv.*(?:bw|backward).*filter"), "Conv2DBackpropFilter"),
-    (re.compile(r"(?i)conv.*(?:bw|backward).*input"), "Conv2DBackpropInput"),
-    (re.compile(r"(?i)conv"), "Conv2D"),
-    (re.compile(r"(?i)gemm|matmul|dot"), "MatMul"),
-    (re.compile(r"(?i)rnn"), "CudnnRNN"),
+    (r"(?i)conv.*(?:bw|backward).*filter", "Conv2DBackpropFilter"),
+    (r"(?i)conv.*(?:bw|backward).*input", "Conv2DBackpropInput"),
+    (r"(?i)conv", "Conv2D"),
+    (r"(?i)gemm|matmul|dot", "MatMul"),
+    (r"(?i)rnn", "CudnnRNN"),
 )
 _ELEMENTWISE_OPS = {  # elementwise instructions with TensorFlow's names
     "abs": "Abs", "add": "AddV2", "and": "LogicalAnd", "ceil": "Ceil", "clamp": "ClipByValue", "compare": "Equal",
@@ -58,11 +58,11 @@ _ELEMENTWISE_OPS = {  # elementwise instructions with TensorFlow's names
     "not": "LogicalNot", "or": "LogicalOr", "power": "Pow", "rsqrt": "Rsqrt", "select": "SelectV2", "sign": "Sign",
     "sine": "Sin", "sqrt": "Sqrt", "subtract": "Sub", "tanh": "Tanh",
 }  # fmt: skip
-_JIT_SCOPE = re.compile(r"^(?:p?jit\([^()]*\)/)+")  # the compiled function itself
-_TRANSFORM_SCOPE = re.compile(r"\b(?:jvp|vmap|remat|checkpoint|custom_jvp|custom_vjp|p?jit)\(([^()]*)\)")
-_BACKWARD_SCOPE = re.compile(r"\btranspose\(([^()]*)\)")
-_CALL_SCOPE = re.compile(r"(?:^|(?<=/))(?:eval_jaxpr|body|cond|closed_call|core_call)(?:/|$)")
-_PACKAGE_FILE = re.compile(r"site-packages|dist-packages|/lib/python\d|/(?:keras/src|jax/_src|flax|optax)/|^<")
+_JIT_SCOPE = r"^(?:p?jit\([^()]*\)/)+"  # the compiled function itself
+_TRANSFORM_SCOPE = r"\b(?:jvp|vmap|remat|checkpoint|custom_jvp|custom_vjp|p?jit)\(([^()]*)\)"
+_BACKWARD_SCOPE = r"\btranspose\(([^()]*)\)"
+_CALL_SCOPE = r"(?:^|(?<=/))(?:eval_jaxpr|body|cond|closed_call|core_call)(?:/|$)"
+_PACKAGE_FILE = r"site-packages|dist-packages|/lib/python\d|/(?:keras/src|jax/_src|flax|optax)/|^<"
 _CONTROL_OPCODES = frozenset(
     "while call conditional async-start".split()
 )  # computations whose instructions are kernels
@@ -106,7 +106,7 @@ def read_programs(space: xplane.Space) -> dict[int, dict[str, ProgramOp]]:
         if plane.name != framework_names.METADATA_PLANE:
             continue
         for key, stats in plane.metadata_stats((framework_names.HLO_PROTO,)).items():
-            number = framework_names.PROGRAM_NAME.fullmatch(plane.event_names.get(key, ""))
+            number = re.fullmatch(framework_names.PROGRAM_NAME, plane.event_names.get(key, ""))
             data = stats.get(framework_names.HLO_PROTO)
             if number is None or not isinstance(data, bytes) or len(data) > left:
                 continue
@@ -290,7 +290,7 @@ def _product_type(one: Instruction) -> str | None:
     if one.opcode == "convolution":
         return "Conv2D"
     if one.opcode == "custom-call":
-        return next((kind for pattern, kind in _LIBRARY_OPS if pattern.search(f"{one.target} {one.name}")), None)
+        return next((kind for pattern, kind in _LIBRARY_OPS if re.search(pattern, f"{one.target} {one.name}")), None)
     return None
 
 
@@ -308,14 +308,14 @@ def _op_type(one: Instruction, alone: bool) -> str | None:
 
 def clean_scope(scope: str) -> str:
     """Turn ``jit(train_step)/transpose(jvp(dense))/dot_general`` into ``gradient_tape/dense/dot_general``."""
-    text = _JIT_SCOPE.sub("", scope[: 4 * MAX_SCOPE_CHARS])
+    text = re.sub(_JIT_SCOPE, "", scope[: 4 * MAX_SCOPE_CHARS])
     for _ in range(4):
-        inner = _TRANSFORM_SCOPE.sub(r"\1", text)
+        inner = re.sub(_TRANSFORM_SCOPE, r"\1", text)
         if inner == text:
             break
         text = inner
-    backward = _BACKWARD_SCOPE.sub(r"\1", text)
-    text = _CALL_SCOPE.sub("", f"gradient_tape/{backward}" if backward != text else backward)
+    backward = re.sub(_BACKWARD_SCOPE, r"\1", text)
+    text = re.sub(_CALL_SCOPE, "", f"gradient_tape/{backward}" if backward != text else backward)
     return re.sub(r"[^A-Za-z0-9_./>-]", "_", re.sub(r"/{2,}", "/", text)).strip("/")[:MAX_SCOPE_CHARS]
 
 
@@ -363,7 +363,7 @@ class _StackFrames:
             if 0 < location <= len(self.locations):
                 number, line = self.locations[location - 1]
                 name = self.files[number - 1] if 0 < number <= len(self.files) else ""
-                if name and line > 0 and not _PACKAGE_FILE.search(name):
+                if name and line > 0 and not re.search(_PACKAGE_FILE, name):
                     return Place(name, line)
         return None
 

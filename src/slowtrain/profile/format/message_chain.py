@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from slowtrain.columns.arrays import Ints
+from slowtrain.columns.arrays import Ints, distinct_values
 
 Bytes = NDArray[np.uint8]
 
@@ -103,7 +103,7 @@ def _lane_starts(data: Bytes, size: int, tag: int, first: int) -> Ints:
         good = (data[pos] == tag) & ((data[pos + 2] == first) | (data[pos + 3] == first)) & (pos < size)
         found.append(pos[good])
         likely, border = likely[~good], border[~good]
-    return np.unique(np.concatenate(found))
+    return distinct_values(np.concatenate(found))
 
 
 def _walk_lanes(data: Bytes, size: int, lanes: Ints) -> Ints | None:

@@ -13,12 +13,13 @@ lines get new length prefixes, because their lengths change. Memory depends on w
 from __future__ import annotations
 
 import mmap
+import re
 from collections.abc import Iterator
 
 import numpy as np
 from msgspec import Struct, field
 
-from slowtrain.columns.arrays import Bools
+from slowtrain.columns.arrays import Bools, distinct_values
 from slowtrain.profile import framework_names
 from slowtrain.profile.format import xplane
 from slowtrain.profile.format.event_columns import EVENT_STATS, STAT_ID, STAT_REF
@@ -109,13 +110,15 @@ def _programs_in_range(space: xplane.Space, start_ps: int, end_ps: int) -> set[i
             events = line.events((framework_names.PROGRAM_ID,))
             inside = (events.start_ps >= start_ps) & (events.start_ps < end_ps)
             found.update(
-                np.unique(events.stats[framework_names.PROGRAM_ID].per_event(-1)[inside]).astype(np.int64).tolist()
+                distinct_values(events.stats[framework_names.PROGRAM_ID].per_event(-1)[inside])
+                .astype(np.int64)
+                .tolist()
             )
     return found - {-1}
 
 
 def _program_number(text: str) -> int | None:
-    found = framework_names.PROGRAM_NAME.fullmatch(text)
+    found = re.fullmatch(framework_names.PROGRAM_NAME, text)
     return int(found[1]) if found else None
 
 
@@ -175,7 +178,7 @@ def _cut_line(
         if count:
             frames = file.array[edges[0] : edges[-1]]
             parts.append(frames[np.repeat(inside, np.diff(edges))].tobytes())
-            used.events.update(np.unique(id_[inside]).tolist())
+            used.events.update(distinct_values(id_[inside]).tolist())
             _collect_event_stats(file, stretch, inside, used)
         first, last = int(edges[0]) if first is None else first, int(edges[-1])
     if not parts or first is None or last is None:
@@ -199,7 +202,7 @@ def _collect_event_stats(file: ProtoFile, stretch: MessageRun, inside: Bools, us
     for found in field_rounds(file, stretch.window, starts, stops):
         for tag in (STAT_ID, STAT_REF):
             if (these := found.with_tag(tag)) is not None:
-                used.stats.update(np.unique(these.value.view(np.int64)).tolist())
+                used.stats.update(distinct_values(these.value.view(np.int64)).tolist())
 
 
 def _collect_stat_names(file: ProtoFile, start: int, end: int, used: _UsedIds) -> None:

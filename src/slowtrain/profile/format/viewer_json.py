@@ -170,7 +170,8 @@ class _ViewerEvents:
         texts: dict[str, int] = {}
         lines = []
         labels = [self.threads.get(key, key[1]) for key in keys]
-        unnamed = name.startswith(framework_names.GPU_PLANE) and not any(map(framework_names.STREAM_LINE.match, labels))
+        named = any(re.match(framework_names.STREAM_LINE, label) for label in labels)
+        unnamed = name.startswith(framework_names.GPU_PLANE) and not named
         for i, (key, label) in enumerate(zip(keys, labels, strict=True)):
             if unnamed and label not in framework_names.DERIVED_LINES:
                 label = f"Stream #{i}"

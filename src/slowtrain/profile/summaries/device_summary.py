@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
@@ -82,15 +83,15 @@ def _time_by_format(kernels: Activities, steps: int) -> tuple[dict[str, float], 
             format_ = framework_names.kernel_precision(text) or op_format
             if format_ is not None:
                 precision[format_] = precision.get(format_, 0.0) + ms
-            if framework_names.GRAPH_RUN.match(text):
+            if re.match(framework_names.GRAPH_RUN, text):
                 matrix["unknown"] = matrix.get("unknown", 0.0) + ms  # may hide any kernels
-            elif framework_names.MATRIX_KERNEL.search(text) or op_format is not None:
+            elif re.search(framework_names.MATRIX_KERNEL, text) or op_format is not None:
                 matrix[format_ or "unknown"] = matrix.get(format_ or "unknown", 0.0) + ms
                 by_xla = (
-                    framework_names.XLA_MATRIX_KERNEL.match(text) is not None
+                    re.match(framework_names.XLA_MATRIX_KERNEL, text) is not None
                     and format_ in device_activity.ALIGNED_ELEMENTS
                 )
-                cores += ms if by_xla or framework_names.TENSOR_CORE.search(text) else 0.0
+                cores += ms if by_xla or re.search(framework_names.TENSOR_CORE, text) else 0.0
     return precision, matrix, cores
 
 

@@ -6,6 +6,7 @@ how many processors there are and how busy they were.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
@@ -92,7 +93,7 @@ def is_eager_step(threads: Sequence[HostThread], found: StepTimes) -> bool:
             if kind is not None and kind not in framework_names.CALLER_OPS | framework_names.LOOP_OPS:
                 ops += int(count[i])
                 op_ms += float(ms[i])
-                gradients += int(count[i]) if framework_names.GRADIENT_OP.search(kind) else 0
+                gradients += int(count[i]) if re.search(framework_names.GRADIENT_OP, kind) else 0
             elif thread.texts[i].startswith(framework_names.EAGER_LOCAL):
                 function_ms += float(ms[i])
     steps = max(len(found), 1)
@@ -123,14 +124,14 @@ def has_jax_calls(threads: Sequence[HostThread]) -> bool:
 
 def is_fed_by_keras(threads: Sequence[HostThread]) -> bool:
     """Return whether Keras' own loop copies batches to the device, by the Python tracer's frames."""
-    return any(framework_names.KERAS_FEEDS.match(text) for thread in threads for text in thread.texts)
+    return any(re.match(framework_names.KERAS_FEEDS, text) for thread in threads for text in thread.texts)
 
 
 def host_callbacks_per_step(threads: Sequence[HostThread], found: StepTimes) -> float:
     """Return how often per step the compiled program called Python."""
     count = 0
     for thread in threads:
-        mine = np.array([framework_names.HOST_CALLBACK.match(t) is not None for t in thread.texts], dtype=bool)
+        mine = np.array([re.match(framework_names.HOST_CALLBACK, t) is not None for t in thread.texts], dtype=bool)
         if mine.any():
             count += int((mine[thread.name] & _starts_in_steps(thread.start_ms, found)).sum())
     return count / max(len(found), 1)
@@ -168,7 +169,7 @@ def python_producers(threads: Sequence[HostThread], found: StepTimes) -> tuple[P
     steps = max(len(found), 1)
     result = []
     for text, (ms, count) in sorted(spent.items(), key=lambda item: -item[1][0]):
-        frame = framework_names.PYTHON_FRAME.fullmatch(text)
+        frame = re.fullmatch(framework_names.PYTHON_FRAME, text)
         if frame is not None:
             place = Place(frame[1], int(frame[2]))
             result.append(Producer("profiled", frame[3], place, ms / steps, count / steps))
@@ -177,17 +178,17 @@ def python_producers(threads: Sequence[HostThread], found: StepTimes) -> tuple[P
 
 def _adapter_frames(thread: HostThread, found: StepTimes) -> Iterable[tuple[str, float]]:
     """Yield frames that an adapter called to get a batch, with their ms."""
-    adapter = np.array([bool(framework_names.DATA_ADAPTER.match(t)) for t in thread.texts], dtype=bool)
+    adapter = np.array([bool(re.match(framework_names.DATA_ADAPTER, t)) for t in thread.texts], dtype=bool)
     if not adapter.any():
         return
     frames = np.flatnonzero(np.array([t.startswith(framework_names.PYTHON_CALL) for t in thread.texts])[thread.name])
     frames = frames[np.lexsort((-thread.end_ms[frames], thread.start_ms[frames]))]
     start, end, code = thread.start_ms[frames], thread.end_ms[frames], thread.name[frames]
     above = intervals.enclosing_spans(start, end)
-    builtin = np.array([framework_names.PYTHON_FRAME.fullmatch(t) is None for t in thread.texts], dtype=bool)
+    builtin = np.array([re.fullmatch(framework_names.PYTHON_FRAME, t) is None for t in thread.texts], dtype=bool)
     users = np.array(
         [
-            bool(framework_names.PYTHON_FRAME.fullmatch(t)) and not framework_names.KERAS_DATA.match(t)
+            bool(re.fullmatch(framework_names.PYTHON_FRAME, t)) and not re.match(framework_names.KERAS_DATA, t)
             for t in thread.texts
         ],
         dtype=bool,

@@ -14,7 +14,7 @@ import numpy as np
 from msgspec import Struct
 
 from slowtrain.columns import intervals
-from slowtrain.columns.arrays import Floats, Ints
+from slowtrain.columns.arrays import Floats, Ints, distinct_values
 from slowtrain.columns.intervals import Intervals
 from slowtrain.model import IdleGap
 from slowtrain.profile import framework_names, host_reasons, host_threads
@@ -134,7 +134,7 @@ def _take_by_launch(
     _add_part(found, QUEUE_REASON, (start[queued], end[queued]))
     rest = [(start[caller < 0], end[caller < 0])]
     copying = intervals.union_all([t.of("h2d") for t in threads if t.label.startswith(framework_names.PJRT_POOL)])
-    for number in np.unique(caller[(caller >= 0) & ~queued]):
+    for number in distinct_values(caller[(caller >= 0) & ~queued]):
         mine = (caller == number) & ~queued
         launch = np.clip(called[mine], start[mine], end[mine])
         _add_part(found, DISPATCH_REASON, _non_empty((launch, end[mine])))

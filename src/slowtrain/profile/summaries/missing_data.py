@@ -19,7 +19,7 @@ from slowtrain.profile.profile_steps import StepTimes
 from slowtrain.profile.timeline import ProfiledDevice, Timeline, host_name, launch_calls
 
 # Calls of the driver or its runtime on a host thread. [V J], source marks as for the framework's names
-_GPU_CALL = re.compile(r"(?:cu(?:da)?|hip)(?:ExtModule|Module|Graph)?(?:Launch|Memcpy|Memset)\w{0,40}")
+_GPU_CALL = r"(?:cu(?:da)?|hip)(?:ExtModule|Module|Graph)?(?:Launch|Memcpy|Memset)\w{0,40}"
 MAX_NAMED_DEVICES = 8  # devices in one note
 _PERMIT_HINT = "not permitted: set the driver's option NVreg_RestrictProfilingToAdminUsers=0, or run as root"
 _INSTALL_HINT = "missing: install it for the framework, and add its folder to LD_LIBRARY_PATH"
@@ -64,7 +64,7 @@ def unseen_gpu_reason(space: xplane.Space) -> str:
     )
     silent = any(p.name.startswith(framework_names.GPU_PLANE) for p in space.planes)
     used = silent or any(
-        framework_names.DEVICE_ALLOCATOR.fullmatch(text) or _GPU_CALL.fullmatch(text) for text in names
+        re.fullmatch(framework_names.DEVICE_ALLOCATOR, text) or re.fullmatch(_GPU_CALL, text) for text in names
     )
     if not (forbidden or absent or used):
         return ""
@@ -85,7 +85,7 @@ def dropped_event_count(space: xplane.Space) -> int:
         v for p in space.planes for k, v in p.stats.items() if k == framework_names.DROPPED_STAT and isinstance(v, int)
     )
     warned = sum(
-        int(count[:18]) for warning in space.warnings for count in framework_names.DROPPED_WARNING.findall(warning)
+        int(count[:18]) for warning in space.warnings for count in re.findall(framework_names.DROPPED_WARNING, warning)
     )
     return max(counted, warned)
 
@@ -122,14 +122,14 @@ def _command_buffer_notes(whole: Timeline, host: str) -> Iterator[str]:
 def _graph_launches(thread: HostThread) -> tuple[Floats, Floats]:
     """Return when CUDA or HIP graphs were launched, and the correlation ids."""
     start, _, correlation, name = thread.launches
-    graph = np.array([framework_names.GRAPH_LAUNCH.search(text) is not None for text in thread.texts], dtype=bool)
+    graph = np.array([re.search(framework_names.GRAPH_LAUNCH, text) is not None for text in thread.texts], dtype=bool)
     mine = graph[name] if len(name) else np.zeros(0, dtype=bool)
     return start[mine], correlation[mine]
 
 
 def _graph_run_count(device: ProfiledDevice) -> int:
     acts = device.activities
-    whole = np.array([framework_names.GRAPH_RUN.match(text) is not None for text in acts.texts], dtype=bool)
+    whole = np.array([re.match(framework_names.GRAPH_RUN, text) is not None for text in acts.texts], dtype=bool)
     return int(whole[acts.name].sum()) if len(acts) else 0
 
 

@@ -236,7 +236,7 @@ def _stage_datasets(
     The function belongs to the first.
     """
     name = str(stage.facts.get(framework_names.NODE_NAME, ""))
-    ops = [m[1] for m in framework_names.DATASET_NODE.finditer(name)] or [
+    ops = [m[1] for m in re.finditer(framework_names.DATASET_NODE, name)] or [
         re.sub(r"V\d+$", "", _stage_type(path)) + "Dataset"
     ]
     found = []
@@ -273,7 +273,7 @@ def _function_detail(path: str, stage: StageActivity, elements: float) -> dict[s
 def _element_parts(stage: StageActivity) -> list[dict[str, Any]] | None:
     """Return shape and item size of each part, from "[?,64,64,3] [?]" and "float int64"."""
     shapes, types = str(stage.facts.get("shapes", "")), str(stage.facts.get("types", "")).split()
-    parts = [m[1] for m in framework_names.ELEMENT_SHAPE.finditer(shapes)]
+    parts = [m[1] for m in re.finditer(framework_names.ELEMENT_SHAPE, shapes)]
     if len(parts) != len(types) or not parts:
         return None
     sized = zip(parts, types, strict=True)  # the length of strings is unknown

@@ -8,13 +8,14 @@ have the executor turns of the function's graph, which run in tf.data's pool.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 from msgspec import Struct, field
 
 from slowtrain.columns import intervals
-from slowtrain.columns.arrays import Bools, Codes, Floats, Ints
+from slowtrain.columns.arrays import Bools, Codes, Floats, Ints, distinct_values
 from slowtrain.columns.input_pipeline import PYTHON_OPS
 from slowtrain.profile import framework_names
 from slowtrain.profile.format import xplane
@@ -98,7 +99,7 @@ def uncounted_path(path: str) -> str:
 
     ``Iterator::Root::FlatMap[3]::Generator`` becomes ``Root::FlatMap::Generator``.
     """
-    return framework_names.COUNTING_STAGE.sub(r"\1", path.removeprefix(_PATH_PREFIX))
+    return re.sub(framework_names.COUNTING_STAGE, r"\1", path.removeprefix(_PATH_PREFIX))
 
 
 def consumer_path(path: str) -> str:
@@ -266,7 +267,7 @@ class _StageReader:
         self._calls.append((number[calls], stage[calls]))
         for i, n in zip(*np.unique(stage[calls], return_counts=True), strict=True):
             self.stages[i].calls += int(n)
-        for i in np.unique(stage[calls & ~inside]):
+        for i in distinct_values(stage[calls & ~inside]):
             self.stages[i].outside = True
 
     def take_turns(self, parts: Sequence[_ThreadSpans]) -> None:
@@ -286,7 +287,7 @@ class _StageReader:
             stage = np.where(numbers[at] == part.id[rows], of[at], -1)
             runs = (stage >= 0) & np.array([t == framework_names.EXECUTOR_SPAN for t in part.texts])[part.text[rows]]
             seen.append(np.stack([stage[runs], part.id[rows][runs]]))
-            for i in np.unique(stage[stage >= 0]):
+            for i in distinct_values(stage[stage >= 0]):
                 self.stages[i].function_ms += float((end - start)[stage == i].sum())
             self._compute(part, start, end, stage)
         if seen:
@@ -327,7 +328,7 @@ def _add_iterator_spans(stage: StageActivity, part: _ThreadSpans, rows: Ints, ow
     stage.self_ms += float(own.sum())
     stage.begun.append(part.start_ms[rows])
     counted = {
-        n for code in set(part.text[rows].tolist()) for n in framework_names.EPOCH_STAGE.findall(part.texts[code])
+        n for code in set(part.text[rows].tolist()) for n in re.findall(framework_names.EPOCH_STAGE, part.texts[code])
     }
     stage.epochs = max([stage.epochs, *(int(n) + 1 for n in counted)])
     last = int(part.row[rows[-1]])

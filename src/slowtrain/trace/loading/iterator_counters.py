@@ -7,6 +7,7 @@ so that many readings are merged.
 
 from __future__ import annotations
 
+import functools
 import struct
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -16,7 +17,7 @@ from msgspec.structs import replace
 
 from slowtrain.columns.input_pipeline import Node, Pipeline, WrittenDataset, node_family, repeats_input
 from slowtrain.errors import InputError
-from slowtrain.profile.format.wire_format import FIXED32, FIXED64, LEN, ProtoFile
+from slowtrain.profile.format.wire_format import FIXED64, LEN, VARINT, ProtoFile
 
 # Per element. Putting one into the buffer and taking another out takes 0.5 to 4 µs if the input is made in the same
 # thread (14 of clinic/'s recordings), and 50 to 180 µs in the 8 whose shuffle follows a parallel map.
@@ -30,11 +31,17 @@ def decode_message(proto: bytes) -> Mapping[int, list[Any]]:
     Raises ``InputError``.
     """
     found: dict[int, list[Any]] = {}
-    for tag, value, stop in ProtoFile(proto, "counters").fields(0, len(proto)):
+    read_field, pos, end = ProtoFile(proto, "counters").field, 0, len(proto)
+    while pos < end:
+        tag, value, stop = read_field(pos, end)
         wire = tag & 7
-        fixed_size = {FIXED64: 8, FIXED32: 4}.get(wire)
-        decoded: Any = value.to_bytes(fixed_size, "little") if fixed_size else value
-        found.setdefault(tag >> 3, []).append(proto[value:stop] if wire == LEN else decoded)
+        if wire == LEN:
+            found.setdefault(tag >> 3, []).append(proto[value:stop])
+        elif wire == VARINT:
+            found.setdefault(tag >> 3, []).append(value)
+        else:
+            found.setdefault(tag >> 3, []).append(proto[stop - (8 if wire == FIXED64 else 4) : stop])
+        pos = stop
     return found
 
 
@@ -74,6 +81,7 @@ def _parse_counters(model: Mapping[int, list[Any]]) -> IteratorCounters:
     return IteratorCounters(nodes, int(first_value(model, 2, 0)), tuple(unpack_integers(model.get(6, ()))), budget)
 
 
+@functools.lru_cache(maxsize=256)  # the same in most readings
 def _parse_parameter(raw: bytes) -> tuple[str, tuple[float, bool]]:
     fields = decode_message(raw)
     value = struct.unpack("<d", first_value(fields, 3, first_value(fields, 2, bytes(8))))[0]

@@ -16,7 +16,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from slowtrain.columns import input_pipeline
-from slowtrain.columns.arrays import Floats, median_value
+from slowtrain.columns.arrays import Floats, distinct_values, median_value
 from slowtrain.columns.device import Kernels, Producer
 from slowtrain.columns.input_pipeline import RANDOM_OP_PREFIXES, CounterHistory, Node, Pipeline, WrittenDataset
 from slowtrain.columns.steps import Steps
@@ -136,7 +136,7 @@ def choose_readings(
 def _evenly_chosen(rows: Sequence[T], most: int) -> list[T]:
     if len(rows) <= most:
         return list(rows)
-    return [rows[i] for i in np.unique(np.linspace(0, len(rows) - 1, most).astype(int))]
+    return [rows[i] for i in distinct_values(np.linspace(0, len(rows) - 1, most).astype(int))]
 
 
 def scale_to_all_iterators(one: Pipeline, times: float) -> Pipeline:
@@ -236,7 +236,7 @@ def _reading_stretches(
     The work since the iterator began includes the first filling of buffers. It is used only if there are no two
     readings with work between them.
     """
-    rows = [one.read[i] for i in np.unique(np.linspace(0, len(one.read) - 1, most + 1).astype(int))]
+    rows = [one.read[i] for i in distinct_values(np.linspace(0, len(one.read) - 1, most + 1).astype(int))]
     found = [(a, b, _work_between(plan, before, after)) for (a, before), (b, after) in itertools.pairwise(rows)]
     if not any(did[1] for _, _, did in found):
         at, fullest = max(one.read, key=lambda row: len(row[1].nodes))

@@ -10,7 +10,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from slowtrain.columns import input_pipeline
-from slowtrain.columns.arrays import Floats, median_value
+from slowtrain.columns.arrays import Floats, distinct_values, median_value
 from slowtrain.columns.device import Device, Kernels, Line, Producer, WindowSteps
 from slowtrain.columns.spans import count_by_place
 from slowtrain.columns.steps import Steps
@@ -181,7 +181,7 @@ def _with_uncounted_pipeline(
         return fed
     plans = [e.data.get("number") for e in raw.events if e.lane == "pipeline"]
     first = plans.index(used[0]) if used[0] in plans else 0
-    epochs = len(np.unique(found.block))
+    epochs = len(distinct_values(found.block))
     return [
         recorded_pipelines.with_profiled_times(one, deep, producers, len(found), epochs, cores) if i == first else one
         for i, one in enumerate(fed)

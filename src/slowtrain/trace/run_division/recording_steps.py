@@ -15,7 +15,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from slowtrain.columns import intervals
-from slowtrain.columns.arrays import Bools, Floats, Ints, median_value
+from slowtrain.columns.arrays import Bools, Floats, Ints, distinct_values, median_value
 from slowtrain.columns.spans import Event, Spans
 from slowtrain.columns.steps import Steps
 from slowtrain.model import Place
@@ -151,7 +151,7 @@ def _called_in_most_turns(one: StepCandidate, events: list[Event]) -> bool:
     if one.lane not in USER_LOOP_LANES or len(one.start_ms) < 2:
         return False
     begun = np.searchsorted(one.start_ms, [e.start_ms for e in events])
-    return len(np.unique(begun[(begun > 0) & (begun < len(one.start_ms))])) > 0.5 * (len(one.start_ms) - 1)
+    return len(distinct_values(begun[(begun > 0) & (begun < len(one.start_ms))])) > 0.5 * (len(one.start_ms) - 1)
 
 
 def _all_candidates(recording: Recording) -> list[StepCandidate]:
@@ -175,7 +175,7 @@ def _element_candidates(recording: Recording) -> list[StepCandidate]:
         return []
     spans = spans.where(spans.thread == recording.main)
     found = []
-    for number in np.unique(spans.name):
+    for number in distinct_values(spans.name):
         place = recording.names[int(number)].place
         mine = spans.where(spans.name == number)
         if place is not None:  # else Keras requests them
@@ -185,7 +185,9 @@ def _element_candidates(recording: Recording) -> list[StepCandidate]:
 
 def _anything_trained(recording: Recording) -> bool:
     """Return whether anything trained, even for a step or two."""
-    named = {lane: {recording.names[int(n)].text for n in np.unique(s.name)} for lane, s in recording.lanes.items()}
+    named = {
+        lane: {recording.names[int(n)].text for n in distinct_values(s.name)} for lane, s in recording.lanes.items()
+    }
     traced = any(e.lane == "trace" and e.data.get("training") for e in recording.events)
     return traced or "gradient" in named or any("train" in named.get(lane, ()) for lane in ("step", "on_batch"))
 
@@ -218,7 +220,7 @@ def _keras_candidates(recording: Recording) -> list[StepCandidate]:
 def _span_candidate(
     source: str, lane: str, spans: Spans, size: Ints, training: bool, place: Place | None, weight: float
 ) -> StepCandidate:
-    names = tuple(int(n) for n in np.unique(spans.name))
+    names = tuple(int(n) for n in distinct_values(spans.name))
     return StepCandidate(source, spans.start_ms, spans.end_ms, size, training, place, weight, lane=lane, names=names)
 
 
@@ -267,7 +269,7 @@ def _function_candidates(recording: Recording) -> list[StepCandidate]:
     details += [n.detail for n in recording.names if n.lane == "function"]
     training = {(about.get("file"), about.get("line")) for about in details if about.get("training")}
     groups: dict[tuple[object, object], list[int]] = {}
-    for number in np.unique(spans.name):
+    for number in distinct_values(spans.name):
         detail = recording.names[int(number)].detail
         if detail.get("site"):
             groups.setdefault((detail.get("file"), detail.get("line")), []).append(int(number))

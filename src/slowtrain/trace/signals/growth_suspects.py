@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from msgspec import Struct
 
-from slowtrain.columns.arrays import Floats, median_value
+from slowtrain.columns.arrays import Floats, distinct_values, median_value
 from slowtrain.columns.spans import place_of
 from slowtrain.model import Place
 from slowtrain.trace import Trace
@@ -73,7 +73,7 @@ def growing_containers(trace: Trace) -> list[GrowingContainer]:
     spans = trace.lane("held")
     ends = _steps_at_last_look(trace)
     found: dict[tuple[int, int, str], GrowingContainer] = {}
-    for number in np.unique(spans.name):
+    for number in distinct_values(spans.name):
         mine = spans.where(spans.name == number)
         detail = trace.names[int(number)].detail
         x = steps_done_at(trace, mine.start_ms)
@@ -157,7 +157,9 @@ def graph_op_counts(trace: Trace) -> tuple[Floats, Floats]:
     """Return times and numbers of ops of the graph that code without functions builds; of several the largest."""
     spans = trace.lane("held")
     found = [
-        spans.where(spans.name == n) for n in np.unique(spans.name) if trace.names[n].detail.get("kind") == "graph"
+        spans.where(spans.name == n)
+        for n in distinct_values(spans.name)
+        if trace.names[n].detail.get("kind") == "graph"
     ]
     largest = max(found, key=lambda one: float(one.value[-1]), default=None)
     return (largest.start_ms, largest.value.astype(np.float64)) if largest is not None else (np.zeros(0), np.zeros(0))

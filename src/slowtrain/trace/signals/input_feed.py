@@ -128,7 +128,7 @@ def user_lines(node: Node) -> tuple[Place, ...]:
 
 def written_op_type(op: str) -> str:
     """Return an op's type as the script's function has it: ``Conv2D`` for ``_FusedConv2D``."""
-    return framework_names.FUSED_OP.sub("", op, count=1) if op.startswith("_") else op
+    return re.sub(framework_names.FUSED_OP, "", op, count=1) if op.startswith("_") else op
 
 
 def profiled_op_ms(trace: Trace, node: Node, only: frozenset[str] | None = None) -> float | None:

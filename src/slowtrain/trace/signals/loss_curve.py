@@ -10,11 +10,11 @@ simulated (``clinic/simulated_losses.py``), and real healthy runs were recorded 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
 
 from slowtrain.columns.arrays import Floats
 from slowtrain.trace import Trace
@@ -50,8 +50,7 @@ class LossShape(Enum):
     UNCLEAR = "unclear"
 
 
-@dataclass(frozen=True)
-class LossCurve:
+class LossCurve(Struct, frozen=True):
     """``means``: the mean loss in each stretch of ``steps`` steps in all. ``first``: the first loss that was read.
 
     ``highest`` and ``highest_later``: the highest mean between two points in the first stretch, and after it.

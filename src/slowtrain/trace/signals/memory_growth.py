@@ -17,7 +17,7 @@ import itertools
 import numpy as np
 from msgspec import Struct
 
-from slowtrain.columns.arrays import Bools, Floats, median_value, quantile
+from slowtrain.columns.arrays import Bools, Floats, distinct_values, median_value, quantile
 from slowtrain.columns.spans import Event
 from slowtrain.model import Place
 from slowtrain.number_text import format_number
@@ -127,7 +127,7 @@ def device_memory(trace: Trace, what: str = "") -> dict[str, tuple[Floats, Float
     """
     spans = trace.lane("memory")
     found = {}
-    for number in np.unique(spans.name):
+    for number in distinct_values(spans.name):
         text = trace.names[int(number)].text
         if text.startswith(f"{what}GPU"):
             mine = spans.where(spans.name == number)

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from slowtrain.trace import Trace
 
 RATE_FACT = "rate"  # key of the sidecar file
 
 
-@dataclass(frozen=True)
-class MeasuredBatch:
+class MeasuredBatch(Struct, frozen=True):
     """A batch of ``best`` samples at ``rate``: with the script's own batch, ``times`` as many seconds are needed.
 
     ``times`` has a 95 % interval from ``low`` to ``high``.
@@ -27,8 +27,7 @@ class MeasuredBatch:
     high: float
 
 
-@dataclass(frozen=True)
-class MeasuredRates:
+class MeasuredRates(Struct, frozen=True):
     """The script's own rate, the best one, and how many times as many steps the own one needs to the same loss.
 
     ``times`` has a 95 % interval from ``low`` to ``high``; ``best`` equals ``own``, and they are 1, if no other rate

@@ -12,7 +12,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from slowtrain.columns import intervals
-from slowtrain.columns.arrays import Bools, Floats, Ints, median_value, quantile
+from slowtrain.columns.arrays import Bools, Floats, Ints, distinct_values, median_value, quantile
 from slowtrain.columns.steps import Steps
 from slowtrain.trace import Trace
 
@@ -144,9 +144,9 @@ def _without_place_costs(found: StepSeries, place: Ints) -> StepSeries:
     flat = found.ms - _theil_sen(stretch_medians(at, points), stretch_medians(middle, points)) * found.number
     usual = float(median_value(flat))
     ms = found.ms.copy()
-    for here in np.unique(place):
+    for here in distinct_values(place):
         mine = place == here
-        if len(np.unique(found.block[mine])) >= MIN_EPOCHS:
+        if len(distinct_values(found.block[mine])) >= MIN_EPOCHS:
             ms[mine] -= float(median_value(flat[mine])) - usual
     return StepSeries(found.number, found.index, ms, found.block)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -229,7 +230,7 @@ def layer_shares(layers: Sequence[Mapping[str, Any]], scopes: Sequence[tuple[str
 
 
 def _without_number(part: str) -> str:
-    return NAME_NUMBER.sub("", part)
+    return re.sub(NAME_NUMBER, "", part)
 
 
 def _layer_names(layers: Sequence[Mapping[str, Any]]) -> str:

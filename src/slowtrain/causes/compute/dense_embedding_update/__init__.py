@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Container, Sequence
 from math import prod
 
@@ -111,7 +112,7 @@ def _whole_table_ops(trace: Trace) -> WholeTableOps | None:
     if ms <= 0 or total <= 0:
         return None
     handwritten = any(op.update and not op.scope for op, _ in over)  # its arithmetic is in no optimizer's scope
-    own = [op.name for op, _ in over if handwritten and framework_names.REWRITTEN_SCOPE.sub("", op.name) in named]
+    own = [op.name for op, _ in over if handwritten and re.sub(framework_names.REWRITTEN_SCOPE, "", op.name) in named]
     optimizer_share = sum(spent for op, spent in over if op.update or op.name in own) / ms
     op_share = min(ms, total) / total
     touched = (_max_touched_rows(trace) or 0) if shape else 0
@@ -169,7 +170,7 @@ def _ops_over_table(
 
     ``named``: ops that the graph names as such.
     """
-    written = {o.name for o in ops if framework_names.REWRITTEN_SCOPE.sub("", o.name) in named}
+    written = {o.name for o in ops if re.sub(framework_names.REWRITTEN_SCOPE, "", o.name) in named}
     ops = [o for o in ops if not o.kind.startswith("ResourceScatter") and o.ms >= min_op_ms * o.count]
     dense = [o for o in ops if o.kind == framework_names.DENSIFY_OP]
     if embeddings is not None:

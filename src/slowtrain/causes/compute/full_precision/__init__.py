@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from msgspec import Struct
@@ -135,7 +136,7 @@ def _wide_matrix_work(trace: Trace) -> WideMatrixWork | None:
         return None
     streamed = sum(
         ms for name, (ms, _) in device.by_kernel.items()
-        if framework_names.STREAMED_MATRIX_KERNEL.search(name) and framework_names.kernel_precision(name) == format_
+        if re.search(framework_names.STREAMED_MATRIX_KERNEL, name) and framework_names.kernel_precision(name) == format_
     )  # fmt: skip
     # Kernels of several streams overlap. Of the step they take the time that the device was busy.
     scale = min(trace.mean(Category.DEVICE) / device.kernel_ms, 1.0) if device.kernel_ms else 1.0

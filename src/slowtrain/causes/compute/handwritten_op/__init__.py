@@ -263,7 +263,7 @@ def _op_name(key: str) -> str:
 
 def _left_share(trace: Trace, graph: Mapping[str, Any], ms: float) -> float:
     """Share of the ops' computing that stays. The one op has the same arithmetic to do, but nothing beside it."""
-    products = any(m.match(_op_name(key)) for key in graph["repeated"] for m in framework_names.PRODUCT_PATTERNS)
+    products = any(re.match(p, _op_name(key)) for key in graph["repeated"] for p in framework_names.PRODUCT_PATTERNS)
     multiply_adds = float(graph.get("multiply_adds") or 0) if products and not trace.on_accelerator else 0.0
     arithmetic_ms = op_work.product_ms(trace, multiply_adds)
     if trace.kernels is not None:  # at most what all products take now
@@ -283,7 +283,7 @@ def _similar_ops_ms(trace: Trace, similar: Mapping[str, int], share: float) -> f
     def is_part(op: op_work.WindowOp) -> bool:
         within = (
             op_work.is_in_scopes(op, scopes, unnumbered=unnumbered)
-            or framework_names.NAME_NUMBER.sub("", op.root) in unscoped
+            or re.sub(framework_names.NAME_NUMBER, "", op.root) in unscoped
         )
         return (within or op_work.adds_up_gradients(op)) and not op.update
 

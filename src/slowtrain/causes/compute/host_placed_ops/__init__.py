@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from msgspec import Struct
@@ -97,8 +98,8 @@ def _host_crossing(trace: Trace) -> HostCrossing | None:
         return None
     edges: dict[str, float] = {}
     for text, (_, count) in device.by_op.items():
-        edge = framework_names.GRAPH_EDGE.search(text)
-        if edge is not None and not framework_names.PLUMBING_OP.search(edge[1]):
+        edge = re.search(framework_names.GRAPH_EDGE, text)
+        if edge is not None and not re.search(framework_names.PLUMBING_OP, edge[1]):
             op = edge[1][-MAX_NAME_LENGTH:]
             edges[op] = edges.get(op, 0.0) + count
     count = sum(edges.values())
@@ -128,11 +129,11 @@ def _host_crossing(trace: Trace) -> HostCrossing | None:
 def _op_kinds(device: Device) -> tuple[str, ...]:
     """Types of the ops that the host computed while the device waited, and of those whose tensors cross."""
     computed = [gap.detail.rpartition(":")[2] for gap in device.gaps if gap.reason == host_reasons.HOST_OP_REASON]
-    edges = [edge[1] for text in device.by_op if (edge := framework_names.GRAPH_EDGE.search(text))]
+    edges = [edge[1] for text in device.by_op if (edge := re.search(framework_names.GRAPH_EDGE, text))]
     crossing = [
-        framework_names.NAME_NUMBER.sub("", edge.rpartition("/")[2])
+        re.sub(framework_names.NAME_NUMBER, "", edge.rpartition("/")[2])
         for edge in edges
-        if not framework_names.PLUMBING_OP.search(edge)
+        if not re.search(framework_names.PLUMBING_OP, edge)
     ]
     return tuple(dict.fromkeys(filter(None, (*computed, *crossing))))
 
@@ -149,6 +150,6 @@ def _op_places(device: Device, crossing: HostCrossing) -> tuple[Place, ...]:
 def _has_unexplained_copies(trace: Trace, device: Device) -> bool:
     """Whether copies in both directions are exposed for a relevant time, and no name shows their purpose."""
     out, back = (device.copies.get(kind, NO_COPIES) for kind in ("d2h", "h2d"))
-    named = any(framework_names.GRAPH_EDGE.search(text) or "#edge_name=" in text for text in device.by_op)
+    named = any(re.search(framework_names.GRAPH_EDGE, text) or "#edge_name=" in text for text in device.by_op)
     exposed = out.exposed_ms + back.exposed_ms
     return not named and out.count >= 2 and back.count >= 2 and exposed >= MIN_SYMPTOM_SHARE * trace.step_ms

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from math import prod
 
@@ -128,7 +129,7 @@ def _unaligned_ops(trace: Trace, device: Device) -> list[UnalignedOp]:
         needed = 8 if any(i.dtype in SIXTEEN_BIT_FORMATS for i in inputs) else multiple
         odd = [s for s in _aligned_sizes(op, inputs) or next(by_layer, []) if s >= MIN_CHANNELS and s % needed]
         if odd:
-            name = (framework_names.PRODUCT_SCOPE.sub("", op.scope) or op.name)[-MAX_NAME_LENGTH:]
+            name = (re.sub(framework_names.PRODUCT_SCOPE, "", op.scope) or op.name)[-MAX_NAME_LENGTH:]
             ms = scale * op.ms + (found[name].ms if name in found else 0.0)
             found[name] = UnalignedOp(name, max(odd), needed, ms)
     if not found and not layers:
@@ -161,14 +162,14 @@ def _kernel_sizes_by_layer(trace: Trace) -> dict[str, list[int]]:
 def _unaligned_kernels(device: Device, scale: float) -> Iterable[UnalignedOp]:
     """Kernels that read less than 16 bytes at once."""
     for name, (ms, _) in device.by_kernel.items():
-        read, format_ = framework_names.KERNEL_ALIGNMENT.search(name), framework_names.kernel_precision(name)
+        read, format_ = re.search(framework_names.KERNEL_ALIGNMENT, name), framework_names.kernel_precision(name)
         needed = ALIGNED_ELEMENTS.get(format_ or "")
         if (
             read
             and needed
             and len(read[1]) < 4
             and int(read[1]) < needed
-            and framework_names.MATRIX_KERNEL.search(name)
+            and re.search(framework_names.MATRIX_KERNEL, name)
         ):
             yield UnalignedOp(name[:MAX_NAME_LENGTH], 0, needed, scale * ms)
 
@@ -180,6 +181,6 @@ def _is_alignment_known(trace: Trace, device: Device) -> bool:
         return True
     shaped = sum(op.ms for op, inputs in tensor_cores.profiled_ops(device) if (op.matmul or op.conv) and inputs)
     named = sum(ms for name, (ms, _) in device.by_kernel.items()
-                if framework_names.KERNEL_ALIGNMENT.search(name)
+                if re.search(framework_names.KERNEL_ALIGNMENT, name)
                 and framework_names.kernel_precision(name) in ALIGNED_ELEMENTS)  # fmt: skip
     return max(shaped, named) >= MIN_KNOWN_SHARE * total or bool(_unaligned_ops(trace, device))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from msgspec import Struct
@@ -158,7 +159,7 @@ def _elementwise_chains(device: Device) -> ElementwiseChains | None:
     named = [op for op, _ in tensor_cores.profiled_ops(device)]
     if named and sum(op.ms for op in named) >= MIN_NAMED_SHARE * device.kernel_ms:
         return _chains_by_scope([op for op in named if op.kind in framework_names.ELEMENTWISE_OPS])
-    rows = [row for name, row in device.by_kernel.items() if framework_names.ELEMENTWISE_KERNEL.search(name)]
+    rows = [row for name, row in device.by_kernel.items() if re.search(framework_names.ELEMENTWISE_KERNEL, name)]
     ms, kernels = sum(r[0] for r in rows), sum(r[1] for r in rows)
     return ElementwiseChains(ms, kernels, ms / MIN_CHAIN_OPS, kernels / MIN_CHAIN_OPS, "") if ms > 0 else None
 
@@ -172,7 +173,7 @@ def _chains_by_scope(ops: Sequence[op_work.WindowOp]) -> ElementwiseChains | Non
     """The ops of a scope form as many chains as its rarest op type runs. Types with little time do not count."""
     scopes: dict[str, list[op_work.WindowOp]] = {}
     for op in ops:
-        scopes.setdefault(framework_names.RANDOM_SCOPE.sub("", op.name.rpartition("/")[0]), []).append(op)
+        scopes.setdefault(re.sub(framework_names.RANDOM_SCOPE, "", op.name.rpartition("/")[0]), []).append(op)
     left_ms = left = 0.0
     saved: dict[str, float] = {}
     for scope, mine in scopes.items():
@@ -182,7 +183,7 @@ def _chains_by_scope(ops: Sequence[op_work.WindowOp]) -> ElementwiseChains | Non
         largest = max(o.ms / max(o.count, 1.0) for o in mine) if chains <= 1 else 0.0
         kept = min(max(ms * chains / count, largest), ms) if count else ms
         left_ms, left = left_ms + kept, left + chains
-        layer = framework_names.NAME_NUMBER.sub("", scope.rpartition("/")[2][:MAX_NAME_LENGTH])
+        layer = re.sub(framework_names.NAME_NUMBER, "", scope.rpartition("/")[2][:MAX_NAME_LENGTH])
         saved[layer] = saved.get(layer, 0.0) + ms - kept
     total = sum(o.ms for o in ops)
     worst = max(saved, key=lambda s: saved[s], default="")
@@ -210,7 +211,7 @@ def _find_long_host_ops(trace: Trace) -> LongHostOps | None:
         if op.kind in framework_names.ELEMENTWISE_OPS and not op.update and op.count and op.ms / op.count >= MIN_OP_MS
     ]
     long_ms = sum(op.ms for op in long_ops)
-    random_ms = sum(op.ms for op in ops if framework_names.RANDOM_OP.search(op.kind))
+    random_ms = sum(op.ms for op in ops if re.search(framework_names.RANDOM_OP, op.kind))
     count = sum(op.count for op in long_ops)
     ms = trace.mean(Category.DEVICE) * long_ms / kernels.ms
     if count < MIN_OPS or ms < MIN_STEP_SHARE * trace.step_ms or random_ms > MAX_RANDOM_SHARE * long_ms:

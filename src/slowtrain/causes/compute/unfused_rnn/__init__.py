@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
@@ -93,7 +94,7 @@ class UnfusedRnn(Cause[RecurrentLoops]):
 def _names_ops(device: Device) -> bool:
     """Whether the profile names TensorFlow's ops, or cuDNN's recurrent kernels."""
     return bool(tensor_cores.profiled_ops(device)) or any(
-        framework_names.FUSED_RNN_KERNEL.search(name) for name in device.by_kernel
+        re.search(framework_names.FUSED_RNN_KERNEL, name) for name in device.by_kernel
     )
 
 
@@ -101,7 +102,7 @@ def _recurrent_loops(device: Device) -> RecurrentLoops | None:
     layers: dict[str, float] = {}
     ms = kernels = products = 0.0
     for op, _ in tensor_cores.profiled_ops(device):
-        cell = framework_names.CELL_SCOPE.search(op.name)
+        cell = re.search(framework_names.CELL_SCOPE, op.name)
         if cell is not None:
             layers[cell[1][:MAX_NAME_LENGTH]] = layers.get(cell[1][:MAX_NAME_LENGTH], 0.0) + op.ms
             ms, kernels = ms + op.ms, kernels + op.count

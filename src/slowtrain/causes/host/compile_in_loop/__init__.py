@@ -9,7 +9,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from slowtrain.causes import Cause
-from slowtrain.columns.arrays import median_value
+from slowtrain.columns.arrays import distinct_values, median_value
 from slowtrain.columns.spans import Event, Spans
 from slowtrain.model import Category, Evidence, Place, Signal
 from slowtrain.number_text import format_number
@@ -127,7 +127,7 @@ def _building_ms(trace: Trace, build: Spans, first: float, last: float) -> float
     It is more than the builds themselves, because Keras creates and checks layers before their build begins. Lines
     that take steps or call a loop of Keras do not count.
     """
-    steps = [trace.steps.place, *(trace.names[int(n)].place for n in np.unique(trace.lane("function").name))]
+    steps = [trace.steps.place, *(trace.names[int(n)].place for n in distinct_values(trace.lane("function").name))]
     places = set(sampled_places(trace, build)) - {*steps, *(e.place for e in trace.events_of("loop"))}
     samples = trace.lane("stack").starting_between(first, last)
     mine = np.array([trace.names[int(n)].place in places for n in samples.name], dtype=bool)

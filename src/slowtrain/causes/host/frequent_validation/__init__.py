@@ -10,7 +10,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from slowtrain.causes import Cause
-from slowtrain.columns.arrays import median_value
+from slowtrain.columns.arrays import distinct_values, median_value
 from slowtrain.columns.spans import Event
 from slowtrain.model import Evidence, Place, Signal
 from slowtrain.number_text import format_number
@@ -152,7 +152,7 @@ def _validation_by_function(trace: Trace) -> Validation | None:
     trains = np.isin(calls.name, [i for i, n in enumerate(numbers) if n in training and n is not None])
     steps = calls.where(trains)
     best: Validation | None = None
-    for number in np.unique(calls.name[~trains]) if len(steps) > MIN_PASSES else ():
+    for number in distinct_values(calls.name[~trains]) if len(steps) > MIN_PASSES else ():
         name, mine = trace.names[int(number)], calls.where(calls.name == number)
         if name.place is None or median_value(mine.value) < 2:
             continue

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from slowtrain.causes import Cause
 from slowtrain.columns import intervals
-from slowtrain.columns.arrays import Floats
+from slowtrain.columns.arrays import Floats, distinct_values
 from slowtrain.columns.spans import Event, Name, Spans
 from slowtrain.model import Category, Evidence, Place, Signal
 from slowtrain.number_text import format_number
@@ -146,7 +146,7 @@ def _costly_hooks(trace: Trace) -> list[HookCost]:
     count = int(trace.steps.steady.sum()) or 1
     hooks = []
     elsewhere = _ms_of_other_causes(trace, spans)
-    for number in np.unique(spans.name[outer]):
+    for number in distinct_values(spans.name[outer]):
         mine = (spans.name == number) & outer
         if float(elsewhere[mine].sum()) > 0.5 * float(spans.ms[mine].sum()):
             continue  # host/predict-in-loop, host/garbage-collection

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 from math import ceil, prod
+
+from msgspec.structs import replace
 
 from slowtrain.causes.host.predict_in_loop.fix import CALL_MODEL, PREDICT_ON_BATCH, TRAIN_ON_BATCH
 from slowtrain.model import Edit, Effect, Prescription, Spot

@@ -8,7 +8,7 @@ import numpy as np
 from msgspec import Struct
 
 from slowtrain.causes import Cause
-from slowtrain.columns.arrays import Floats, Ints, median_value
+from slowtrain.columns.arrays import Floats, Ints, distinct_values, median_value
 from slowtrain.model import Evidence, Place, Signal
 from slowtrain.number_text import format_number
 from slowtrain.trace import Trace
@@ -80,7 +80,7 @@ def _epoch_starts(trace: Trace) -> EpochStarts | None:
         return None
     at = np.searchsorted(steps.start_ms, made.start_ms, side="right") - 1
     between = (at >= 0) & (at < len(steps) - 1) & (made.start_ms >= steps.end_ms[at])
-    ends = np.unique(at[between])
+    ends = distinct_values(at[between])
     call = np.searchsorted(np.array([e.start_ms for e in fits]), steps.start_ms, side="right")
     ends = ends[call[ends] == call[ends + 1]]
     if len(ends) < MIN_EPOCH_STARTS:

@@ -6,9 +6,7 @@ import ast
 from collections.abc import Iterable, Iterator, Sequence
 from math import prod
 
-from slowtrain.causes.input.per_element_map import fix
 from slowtrain.model import Effect, Prescription, Spot
-from slowtrain.script.fixes.input import batched_maps
 from slowtrain.script.interpreter.domain.abstract_values import Value
 from slowtrain.script.interpreter.domain.call_events import Event, Stage
 from slowtrain.script.interpreter.engine import queries
@@ -45,6 +43,8 @@ def find_spots(source: Source) -> Iterable[Spot]:
     """Maps of cheap operations in front of ``batch``, over elements that are visibly small; maps of windows."""
     yield from spots.distinct_spots((*tiny_maps(source), *tiny_map_stages(source)))
     for call in window_maps(source):
+        from slowtrain.causes.input.per_element_map import fix  # most files have no such map
+
         made = tuple(fix.gather_windows(source, edits.node_end(call.func)[0]))
         cure = Prescription("edit", Effect.EXACT, "gather whole batches of windows by their index", edits=made)
         yield spots.operation_spot(call, "this makes a data set and an iterator for each window", cure)
@@ -52,6 +52,8 @@ def find_spots(source: Source) -> Iterable[Spot]:
 
 def _tiny_map_spot(source: Source, call: ast.Call, element: str, ranks: tuple[int, ...] = ()) -> Spot:
     """``element``: what an element is. ``ranks``: ranks of its components if visible."""
+    from slowtrain.script.fixes.input import batched_maps  # most files have no such map
+
     made = tuple(batched_maps.batch_before_map(source, edits.node_end(call.func)[0], None, ranks)[0])
     cure = Prescription("edit", Effect.EQUIVALENT, "batch first, then map over whole batches", edits=made)
     says = f"map is called for each {element}, and the call takes longer than its few operations"

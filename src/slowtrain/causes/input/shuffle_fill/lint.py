@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from slowtrain.model import Effect, Prescription, Spot
 from slowtrain.script.fixes.input import dataset_edits

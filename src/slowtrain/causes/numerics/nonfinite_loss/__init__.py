@@ -10,10 +10,10 @@ from msgspec import Struct
 
 from slowtrain.causes import Cause
 from slowtrain.model import Evidence, Place, Signal, Spot
-from slowtrain.model.vocabulary import is_loss
 from slowtrain.number_text import format_number
 from slowtrain.script.locations import source_places
 from slowtrain.script.locations.recorded_sources import recorded_sources
+from slowtrain.shared.vocabulary import is_loss
 from slowtrain.trace import Trace
 from slowtrain.whatif import Remedy
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from slowtrain.causes import Cause
 from slowtrain.model import Evidence, Place, Signal
@@ -22,8 +23,7 @@ MIN_LOW_TIMES = 1.2
 UNPROVEN = "only runs at other learning rates can show whether the rate is the reason"
 
 
-@dataclass(frozen=True)
-class SlowLoss:
+class SlowLoss(Struct, frozen=True):
     """The ``curve`` of the run's own losses, if there are enough, and ``rates`` if others were measured.
 
     Without ``rates``, the curve shows that something is wrong. ``where``: lines to change, and the training.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
@@ -214,7 +215,7 @@ def _products_factor(trace: Trace, event: Event) -> float:
     compute/handwritten-op.
     """
     graph = event.data.get("graph") or {}
-    if any(not framework_names.OPTIMIZER_SCOPE.search(scope) for scope in graph.get("repeated") or ()):
+    if any(not re.search(framework_names.OPTIMIZER_SCOPE, scope) for scope in graph.get("repeated") or ()):
         return 0.0
     kernels = sum(
         len(w.get("shape") or ()) >= 2 and w.get("class") != "Embedding" for w in op_work.largest_model_weights(trace)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from msgspec import Struct
@@ -152,7 +153,7 @@ def _profiled_readback(trace: Trace) -> ProfiledReadback | None:
     if trace.fact("host_callbacks", default=0.0) >= MIN_READBACKS:
         return None  # these copies are arguments of what the compiled step computes on the host
     # Tensors on their way to an op on the host come back. And a wait for the device alone reads nothing back.
-    crossing = sum(count for text, (_, count) in device.by_op.items() if framework_names.GRAPH_EDGE.search(text))
+    crossing = sum(count for text, (_, count) in device.by_op.items() if re.search(framework_names.GRAPH_EDGE, text))
     count = copies.count - crossing / 2
     if count < max(MIN_READBACKS, MIN_READBACK_SHARE * copies.count):
         return None

@@ -10,7 +10,9 @@ from __future__ import annotations
 import ast
 import shlex
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+
+from msgspec.structs import replace
 
 from slowtrain.model import Edit, Effect, Place, Prescription
 from slowtrain.script.fixes.input import dataset_edits, packed_contents

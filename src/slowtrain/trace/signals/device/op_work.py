@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any
 
@@ -26,36 +27,36 @@ class WindowOp(Struct, frozen=True):
 
     @property
     def matmul(self) -> bool:
-        return framework_names.MATMUL_OP.match(self.kind) is not None
+        return re.match(framework_names.MATMUL_OP, self.kind) is not None
 
     @property
     def conv(self) -> bool:
-        return framework_names.CONV_OP.match(self.kind) is not None
+        return re.match(framework_names.CONV_OP, self.kind) is not None
 
     @property
     def update(self) -> bool:
         """Whether it belongs to the optimizer, so that its work depends on the variables and not on the batch."""
         return (
-            framework_names.UPDATE_OP.match(self.kind) is not None
-            or framework_names.OPTIMIZER_SCOPE.search(self.name) is not None
+            re.match(framework_names.UPDATE_OP, self.kind) is not None
+            or re.search(framework_names.OPTIMIZER_SCOPE, self.name) is not None
         )
 
     @property
     def scope(self) -> str:
         """The scope without the prefixes that functions and gradients add."""
-        return framework_names.SCOPE_PREFIX.sub("", self.name).rpartition("/")[0]
+        return re.sub(framework_names.SCOPE_PREFIX, "", self.name).rpartition("/")[0]
 
     @property
     def root(self) -> str:
         """The first part of the name: a layer, a model, or the op itself."""
-        return framework_names.SCOPE_PREFIX.sub("", self.name).partition("/")[0]
+        return re.sub(framework_names.SCOPE_PREFIX, "", self.name).partition("/")[0]
 
     @property
     def layer(self) -> str:
         """The layer as the user knows it: the scope's second part under a model's, else its first part."""
         if self.update:
             return "optimizer"
-        parts = framework_names.SCOPE_PREFIX.sub("", self.name).split("/")[:-1]
+        parts = re.sub(framework_names.SCOPE_PREFIX, "", self.name).split("/")[:-1]
         return "/".join(parts[:2]) if parts else "(no layer)"
 
 
@@ -90,7 +91,7 @@ def copy_wait_share(device: Device | None) -> float:
     if device is None or not device.kernel_ms:
         return 0.0
     return (
-        sum(ms for name, (ms, _) in device.by_kernel.items() if framework_names.XLA_WAIT.search(name))
+        sum(ms for name, (ms, _) in device.by_kernel.items() if re.search(framework_names.XLA_WAIT, name))
         / device.kernel_ms
     )
 
@@ -106,7 +107,7 @@ def is_in_scopes(op: WindowOp, scopes: Collection[str], *, unnumbered: bool = Fa
 
 
 def _without_numbers(scope: str) -> str:
-    return "/".join(framework_names.NAME_NUMBER.sub("", part) for part in scope.split("/"))
+    return "/".join(re.sub(framework_names.NAME_NUMBER, "", part) for part in scope.split("/"))
 
 
 def adds_up_gradients(op: WindowOp) -> bool:

@@ -5,6 +5,7 @@ Rates count bytes once: what an elementwise op must read and write. Therefore th
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from math import prod
 
@@ -118,7 +119,8 @@ def reached_gain_share(device: Device, format_: str) -> float:
     """Return the part of the ratio of two peaks that products in ``format_`` can be expected to gain."""
     rows = [
         (ms, ms / count) for name, (ms, count) in device.by_kernel.items()
-        if framework_names.MATRIX_KERNEL.search(name) and framework_names.kernel_precision(name) == format_ and count
+        if count and re.search(framework_names.MATRIX_KERNEL, name)
+        and framework_names.kernel_precision(name) == format_
     ]  # fmt: skip
     total = sum(ms for ms, _ in rows)
     long = sum(ms for ms, each in rows if each >= MIN_LONG_PRODUCT_MS)

@@ -8,7 +8,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from slowtrain.columns import intervals
-from slowtrain.columns.arrays import Floats, Ints, median_value
+from slowtrain.columns.arrays import Floats, Ints, distinct_values, median_value
 from slowtrain.columns.spans import Spans, count_by_place
 from slowtrain.model import CATEGORY_PHRASES, Category, Place
 from slowtrain.number_text import format_number
@@ -130,7 +130,7 @@ def _growing_producer(sides: EarlyAndLate, more_ms: float, alone: bool) -> tuple
     """
     spans, trace = sides.trace.lane("pyfunc"), sides.trace
     rows = []
-    for number in np.unique(spans.name):
+    for number in distinct_values(spans.name):
         mine = spans.where(spans.name == number)
         rows.append((number, *(_ms_per_step(trace, mine, index) for index in (sides.early, sides.late))))
     number, then, now = max(rows, key=lambda row: row[2] - row[1], default=(0, 0.0, 0.0))

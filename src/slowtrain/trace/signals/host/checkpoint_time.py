@@ -11,7 +11,7 @@ from collections.abc import Collection
 import numpy as np
 from msgspec import Struct
 
-from slowtrain.columns.arrays import Bools
+from slowtrain.columns.arrays import Bools, distinct_values
 from slowtrain.columns.spans import Spans
 from slowtrain.model import Place
 from slowtrain.trace import Trace
@@ -91,7 +91,7 @@ def _training_spans(trace: Trace, lane: str) -> Spans:
 
 
 def _span_places(trace: Trace, spans: Spans) -> set[Place]:
-    places = (trace.names[int(n)].place for n in np.unique(spans.name))
+    places = (trace.names[int(n)].place for n in distinct_values(spans.name))
     return {p for p in places if p is not None}
 
 

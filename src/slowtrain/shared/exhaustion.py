@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
-from slowtrain.model import Place, Text
+from slowtrain.shared.vocabulary import Place, Text
 
 
 class PoolKind(Text, Enum):

@@ -6,6 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import PurePath
+from types import MappingProxyType
+
+UNUSED_IGNORE = "lint/unused-ignore"  # in place of a cause: an ignore comment that hides nothing
+EMPTY_NUMBERS: Mapping[str, float] = MappingProxyType({})
 
 
 class Text(str, Enum):
@@ -151,6 +155,25 @@ class Place:
     def short(self) -> str:
         """Without the folders: ``train.py:12``."""
         return f"{PurePath(self.file).name}:{self.line}"
+
+
+@dataclass(frozen=True)
+class Part:
+    """A named piece of a whole; ``name`` is a category or a phase."""
+
+    name: str
+    ms: float
+    share: float
+
+
+@dataclass(frozen=True)
+class Source:
+    """The origin of a rule; ``date`` is the day on which it was read there."""
+
+    key: str
+    says: str
+    where: str
+    date: str
 
 
 def is_loss(name: str) -> bool:

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
-from slowtrain.model import EMPTY_NUMBERS, Part, Place
+from slowtrain.shared.vocabulary import EMPTY_NUMBERS, Part, Place
 
 
 class RunState(str, Enum):
