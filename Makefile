@@ -27,7 +27,7 @@ TESTS ?= tests
 AT_ONCE ?= 2
 PYTEST ?=
 
-.PHONY: help demo cause test test-slow bench lint style venv venv-oldest test-oldest clinic strangers calibration fixed-again false-alarms drift-power convergence-power myths bench-overhead bench-trace bench-lint bench-long bench-startup memory-table gpu gpu-recordings corpus docs shape fuzz format clean
+.PHONY: help demo cause test test-slow bench lint style venv venv-oldest test-oldest clinic strangers calibration fixed-again false-alarms drift-power convergence-power myths bench-overhead bench-trace bench-lint bench-long bench-startup bench-packing memory-table gpu gpu-recordings corpus docs shape fuzz format clean
 
 help: ## show this list
 	@echo "usage: make TARGET"
@@ -112,6 +112,9 @@ bench-long: $(VENV)/.wheel ## ten million steps recorded and reported: disk, mem
 
 bench-startup: $(VENV)/.wheel ## how long each verb that reads takes to answer, beside Python and NumPy alone
 	$(BIN)/python clinic/startup.py --markdown docs/startup.md
+
+bench-packing: $(VENV)/.wheel ## the gain of packed data, predicted and measured, and beside cures made by hand (half an hour)
+	$(BIN)/python clinic/packing_bench.py --markdown docs/packing.md
 
 bench-lint: $(VENV)/.wheel ## slowtrain lint beside parsing alone and ruff, on Keras and on the training scripts
 	$(BIN)/python clinic/lint_bench.py --markdown docs/bench-lint.md

@@ -29,14 +29,14 @@ BEGIN, END_ROW = "<!-- measured -->", "|---|---:|---:|---:|---|"
 
 @dataclass(frozen=True)
 class Ratio:
-    """How many times as fast, with its 95 % interval."""
+    """How many times as fast, with its 95 % interval; ``high`` is None if it has no end."""
 
     speedup: float
     low: float
-    high: float
+    high: float | None
 
     def __str__(self) -> str:
-        return f"{self.speedup:.2f} ({self.low:.2f} to {self.high:.2f})"
+        return f"{self.speedup:.2f} ({self.low:.2f} to {'…' if self.high is None else f'{self.high:.2f}'})"
 
 
 @dataclass(frozen=True)
@@ -90,10 +90,7 @@ def measure_script(name: str, budget: str) -> Measured:
         _slowtrain(folder, "pack", "--plan", "pack.json", "--budget", budget, script)
     if not (folder / "pack.diff").exists():
         _slowtrain(folder, "pack", "pack.json")
-    patched = subprocess.run(
-        ["patch", "--silent", "--output", "packed.py", script, "pack.diff"], cwd=folder, check=True, timeout=LIMIT_S
-    )
-    assert patched.returncode == 0
+    subprocess.run(["patch", "--silent", "--output", "packed.py", script, "pack.diff"], cwd=folder, check=True)
     saving = json.loads((folder / "pack.json").read_text(encoding="utf-8"))["plan"]["saving"]
     predicted = Ratio(saving["before_ms"] / saving["after_ms"], saving["low"], saving["high"])
     gain = _verified(folder, "gain.json", "--budget", budget, "--patch", "pack.diff", script)
