@@ -228,7 +228,12 @@ def reading_text(form: ElementForm, packed: Sequence[PackedFolder], tensorflow: 
 
 
 def _packed_elements(packed: Sequence[PackedFolder]) -> list[packed_reading.PackedElements]:
-    return [packed_reading.PackedElements(one.folder, len(one.shards), one.elements) for one in packed]
+    return [packed_reading.PackedElements(p.folder, len(p.shards), p.elements, p.bytes) for p in packed]
+
+
+def elements_per_call(form: ElementForm, packed: Sequence[PackedFolder]) -> int:
+    """How many elements the text that reads packed folders decodes in one call."""
+    return max(form.block, packed_reading.records_together(form, _packed_elements(packed)))
 
 
 def reading_files(plan: PackingPlan, packed: Sequence[PackedFolder], files: EditedFiles | None = None) -> EditedFiles:

@@ -128,7 +128,8 @@ def try_packing(
     parallelism = max(node.parallelism or 1.0, 1.0) if node else 1.0
     place, sampled, rejected = _faster_place(bench, output, found, parallelism, files)
     plan = replace(_plan_of(bench, output, place, sampled, files), rejected=rejected)
-    plan = replace(plan, saving=packing_saving(trace, place.place, plan.sample, plan.form.block))
+    together = packing_run.elements_per_call(plan.form, sampled.folders)
+    plan = replace(plan, saving=packing_saving(trace, place.place, plan.sample, together))
     attempt = _try_sample(bench, plan, sampled, place, files)
     return _with_proof(plan, attempt), attempt
 
@@ -313,10 +314,10 @@ def _plan_of(bench: Bench, output: Path, place: PackingPlace, sampled: SampledPl
     )
 
 
-def packing_saving(trace: Trace, place: Place, sample: PackingSample, block: int = 1) -> Saving | None:
+def packing_saving(trace: Trace, place: Place, sample: PackingSample, together: int = 1) -> Saving | None:
     """What reading packed elements saves of a step, by replaying the recorded pipeline; None if it is unknown there.
 
-    The text that reads them is a parallel map, which is called once for each record of ``block`` elements.
+    The text that reads them is a parallel map, which is called once for ``together`` elements.
     """
     pipe = trace.pipeline
     node = _node_at(trace, place)
@@ -326,7 +327,7 @@ def packing_saving(trace: Trace, place: Place, sample: PackingSample, block: int
     gone = {node.id, *(n.id for n in upstream)}
     new = max(n.id for n in pipe.nodes) + 1  # not the node's own: what the recording says of that does not hold for it
     read = structs.replace(
-        node, id=new, name=READING_NODE, inputs=(), ms=count * sample.ready_us / 1e3, elements=count / block,
+        node, id=new, name=READING_NODE, inputs=(), ms=count * sample.ready_us / 1e3, elements=count / together,
         parallelism=1.0,
     )  # fmt: skip
     stay = [

@@ -19,13 +19,11 @@ import tensorflow as tf
 
 from slowtrain.errors import InputError
 from slowtrain.model.packing import ARRAY_RECORD, TFRECORD, ElementForm, PackedPart
-from slowtrain.script.fixes.input import grain_reading
+from slowtrain.script.fixes.input import grain_reading, packed_reading
 
 RAW_DTYPES = frozenset(
     "bool uint8 int8 uint16 int16 int32 int64 float16 float32 float64 complex64 complex128".split()
 )  # that tf.io.decode_raw returns
-# Elements below this size are stored in blocks: reading a record takes about as long as copying so many bytes.
-MAX_BLOCK_BYTES, MAX_BLOCK_ELEMENTS = 64 << 10, 1024
 
 
 def describe_elements(spec: Any, file_format: str = TFRECORD, block: int = 0) -> ElementForm:
@@ -45,9 +43,8 @@ def describe_elements(spec: Any, file_format: str = TFRECORD, block: int = 0) ->
                 f"ArrayRecord files hold numbers of known shape and scalar strings, not {what}; use TFRecord"
             )
         return ElementForm(tuple(parts), structure, block or 1, file_format)
-    element_bytes = max(sum(_part_bytes(one) or 0 for one in parts), 1)
-    is_fixed = all(one.storage == "raw" for one in parts)
-    block = max(min(MAX_BLOCK_BYTES // element_bytes, MAX_BLOCK_ELEMENTS), 1) if is_fixed else 1
+    element_bytes, is_fixed = sum(_part_bytes(one) or 0 for one in parts), all(one.storage == "raw" for one in parts)
+    block = packed_reading.elements_together(element_bytes) if is_fixed else 1
     return ElementForm(tuple(parts), structure, block)
 
 

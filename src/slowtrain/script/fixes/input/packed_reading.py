@@ -11,15 +11,30 @@ from slowtrain.model.packing import ElementForm, PackedPart
 READER_NAME = "read_packed"
 FOLDERS_NAME = "packed_folders"
 READ_BUFFER_BYTES = 8 << 20
+# Elements below this size are decoded together: a call takes about as long as copying so many bytes.
+MAX_BLOCK_BYTES, MAX_BLOCK_ELEMENTS = 64 << 10, 1024
 
 
 @dataclass(frozen=True)
 class PackedElements:
-    """A packed folder with the number of its shards and of its elements."""
+    """A packed folder with the number of its shards and of its elements, and the bytes of all files."""
 
     folder: str
     shards: int
     elements: int
+    bytes: int
+
+
+def elements_together(element_bytes: float) -> int:
+    """How many elements of this size are decoded in one call; at least one."""
+    return int(max(min(MAX_BLOCK_BYTES // max(element_bytes, 1), MAX_BLOCK_ELEMENTS), 1))
+
+
+def records_together(form: ElementForm, packed: Sequence[PackedElements]) -> int:
+    """How many records the reading text decodes in one call: several if each holds one small element."""
+    if form.block > 1 or any(part.storage == "tensor" for part in form.parts):
+        return 1
+    return elements_together(sum(one.bytes for one in packed) / max(sum(one.elements for one in packed), 1))
 
 
 def reading_function(form: ElementForm, packed: Sequence[PackedElements], tensorflow: str = "tf") -> str:
@@ -29,9 +44,11 @@ def reading_function(form: ElementForm, packed: Sequence[PackedElements], tensor
     data sets. ``tensorflow`` is the script's name of that module. The function checks the number of elements if the
     data set knows it. Otherwise the length stays unknown: ``fit`` then counts its end as a step of the optimizer.
     """
-    tf, rows = tensorflow, form.block > 1
+    tf, together = tensorflow, records_together(form, packed)
+    rows, parse = form.block > 1 or together > 1, "parse_example" if together > 1 else "parse_single_example"
     parts = [f"        part_{n} = {_decoded(part, tf, rows=rows)}" for n, part in enumerate(form.parts)]
     values = form.structure.format(*(f"part_{n}" for n in range(len(form.parts))))
+    batched = f".batch({together})" if together > 1 else ""
     keys = ", ".join(f"{_quoted(part.key)}: {tf}.io.FixedLenFeature([], {tf}.string)" for part in form.parts)
     figures = [f"({_quoted(one.folder)}, {one.shards}, {one.elements})" for one in packed]
     several = [] if len(packed) == 1 else [
@@ -50,11 +67,11 @@ def reading_function(form: ElementForm, packed: Sequence[PackedElements], tensor
         f"    keys = {{{keys}}}",
         "",
         "    def decode(record):",
-        f"        found = {tf}.io.parse_single_example(record, keys)",
+        f"        found = {tf}.io.{parse}(record, keys)",
         *parts,
         f"        return {values}",
         "",
-        f"    records = {tf}.data.TFRecordDataset(files, buffer_size={READ_BUFFER_BYTES})",
+        f"    records = {tf}.data.TFRecordDataset(files, buffer_size={READ_BUFFER_BYTES}){batched}",
         f"    packed = records.map(decode, num_parallel_calls={tf}.data.AUTOTUNE){'.unbatch()' if rows else ''}",
         "    if dataset is not None and dataset.cardinality() < 0:",
         "        return packed  # fit counts the end of a data set of unknown length as a step of the optimizer",
