@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -108,6 +109,27 @@ def test_the_length_is_known_if_the_original_knows_it(tmp_path: Path) -> None:
     unsized = source.filter(lambda *_: True)
     for original, length in ((source, COUNT), (unsized, tf.data.UNKNOWN_CARDINALITY)):
         assert int(packing_job.reading_dataset(form, folder, original).cardinality()) == length
+
+
+def test_a_shape_that_all_sampled_elements_have(tmp_path: Path) -> None:
+    import tensorflow as tf
+
+    from slowtrain.capture.packing import packing_job
+
+    def elements(last: int) -> Any:
+        rows = [np.full((3, 2), n, np.float32) for n in range(40)] + [np.zeros((last, 2), np.float32)]
+        return tf.data.Dataset.from_generator(lambda: iter(rows), output_signature=tf.TensorSpec([None, 2], tf.float32))
+
+    job = packing_job.PackingJob(str(tmp_path / "sample"), "plan", limit=40, equal_shapes=True)
+    found = packing_job.sample_dataset(elements(3), job)
+    assert [(p.shape, p.storage) for p in found.form.parts] == [((3, 2), "raw")]
+    assert found.form.block > 1
+    packed = packing_job.pack_datasets([elements(3)], replace(job, output=str(tmp_path / "packed"), form=found.form))
+    assert all(map(same, elements(3).as_numpy_iterator(), packing.read(found.form, packed)))
+    with pytest.raises(InputError, match=r"cannot be made: .*not compatible with expected shape"):
+        packing_job.pack_datasets([elements(4)], replace(job, output=str(tmp_path / "other"), form=found.form))
+    unlike = packing_job.sample_dataset(elements(4), replace(job, output=str(tmp_path / "unlike"), limit=None))
+    assert [p.storage for p in unlike.form.parts] == ["tensor"]
 
 
 def _specs(source: Any) -> list[Any]:

@@ -38,6 +38,7 @@ from slowtrain.whatif import Supply
 DIAGNOSIS_S = 20.0  # of training: two profiler windows
 SAMPLING_SHARE = 0.3  # of the time left may go into the sample
 MAKING_FAMILIES = frozenset({"Map", "FlatMap", "Interleave", "Generator"})
+PASSING_FAMILIES = frozenset({"Shuffle", "Repeat", "Take", "Skip", "Cache", "Prefetch", "Options"})
 NOT_PROVEN = "the gain of a step is not proven, because the sample is not all of the data; prove the patch with verify"
 READING_NODE = "ParallelMapV2"  # of the text that reads packed elements
 SAMPLE_PLAN = "sample"  # in place of a plan's id
@@ -123,7 +124,7 @@ def try_packing(
     """
     files = files or EditedFiles()
     trace = recording_trace.load_recording(recording) if recording is not None else _record(bench)
-    found = [_with_full_names(trace, one) for one in _packing_places(bench, trace, at)]
+    found = [_completed_place(trace, one) for one in _packing_places(bench, trace, at)]
     node = _node_at(trace, found[0].place)
     parallelism = max(node.parallelism or 1.0, 1.0) if node else 1.0
     place, sampled, rejected = _faster_place(bench, output, found, parallelism, files)
@@ -255,18 +256,37 @@ def _places(trace: Trace, findings: diagnose.Findings) -> Iterator[Place]:
         yield from [written.place] if written.place is not None else []
 
 
-def _with_full_names(trace: Trace, place: PackingPlace) -> PackingPlace:
+def _completed_place(trace: Trace, place: PackingPlace) -> PackingPlace:
+    """With full names of files, and whether the script makes batches of what is packed."""
+
     def full(edits: Iterable[Edit]) -> tuple[Edit, ...]:
         return tuple(structs.replace(edit, file=os.path.abspath(os.path.join(trace.root, edit.file))) for edit in edits)
 
-    return replace(place, marked_edits=full(place.marked_edits), function_edits=full(place.function_edits))
+    return replace(
+        place,
+        marked_edits=full(place.marked_edits),
+        function_edits=full(place.function_edits),
+        equal_shapes=place.content_of is None and _is_batched(trace, place.place),
+    )
+
+
+def _is_batched(trace: Trace, place: Place) -> bool:
+    """Whether the script only passes on the elements made at ``place``, and makes batches of them."""
+    written = trace.pipeline.written if trace.pipeline is not None else ()
+    at = next((n for n, one in enumerate(written) if one.place == place and one.family in MAKING_FAMILIES), None)
+    while at is not None:
+        consumers = [n for n, one in enumerate(written) if at in one.inputs]
+        at = consumers[0] if len(consumers) == 1 else None
+        if at is not None and written[at].family not in PASSING_FAMILIES:
+            return written[at].family == "Batch"
+    return False
 
 
 def _sample_place(bench: Bench, place: PackingPlace, name: str, files: EditedFiles) -> SampledPlace:
     outputs = [str((bench.folder / f"{name}-{n}").absolute()) for n in range(place.datasets)]
     job = {
         "outputs": outputs, "plan_id": SAMPLE_PLAN, "form": None, "lengths": [None] * len(outputs),
-        "shard_bytes": shard_writer.SHARD_BYTES,
+        "shard_bytes": shard_writer.SHARD_BYTES, "equal_shapes": place.equal_shapes,
     }  # fmt: skip
     values = packing_run.run_marked_script(
         bench.script,

@@ -43,9 +43,44 @@ def describe_elements(spec: Any, file_format: str = TFRECORD, block: int = 0) ->
                 f"ArrayRecord files hold numbers of known shape and scalar strings, not {what}; use TFRecord"
             )
         return ElementForm(tuple(parts), structure, block or 1, file_format)
-    element_bytes, is_fixed = sum(_part_bytes(one) or 0 for one in parts), all(one.storage == "raw" for one in parts)
-    block = packed_reading.elements_together(element_bytes) if is_fixed else 1
-    return ElementForm(tuple(parts), structure, block)
+    return ElementForm(tuple(parts), structure, _block_of(parts))
+
+
+def _block_of(parts: Sequence[PackedPart]) -> int:
+    is_fixed = all(one.storage == "raw" for one in parts)
+    return packed_reading.elements_together(sum(_part_bytes(one) or 0 for one in parts)) if is_fixed else 1
+
+
+def holds_elements(form: ElementForm, spec: Any) -> bool:
+    """Whether records of this form hold the elements of a data set with this ``element_spec``."""
+    own = describe_elements(spec, form.file_format, form.block)
+    return (
+        own.structure == form.structure
+        and len(own.parts) == len(form.parts)
+        and all(map(_holds, form.parts, own.parts))
+    )
+
+
+def _holds(part: PackedPart, own: PackedPart) -> bool:
+    """Whether a part is as the spec says, or has the shape that all elements of a sample had."""
+    if part == own:
+        return True
+    is_known = own.storage == "tensor" and part.storage == "raw" and (part.key, part.dtype) == (own.key, own.dtype)
+    return is_known and tf.TensorShape(own.shape).is_compatible_with(part.shape)
+
+
+def with_known_shapes(form: ElementForm, rows: Sequence[tuple[tuple[Any, ...], int]]) -> ElementForm:
+    """The form with the shapes that all sampled elements have, for tensors whose shape the data set does not know."""
+    parts = tuple(_with_known_shape(part, [values[n] for values, _ in rows]) for n, part in enumerate(form.parts))
+    return ElementForm(parts, form.structure, _block_of(parts), form.file_format) if parts != form.parts else form
+
+
+def _with_known_shape(part: PackedPart, values: Sequence[Any]) -> PackedPart:
+    if part.storage != "tensor" or part.shape is None or part.dtype not in RAW_DTYPES:
+        return part
+    shapes = {tuple(tf.io.parse_tensor(one, part.dtype).shape) for one in values}
+    shape = shapes.pop()
+    return part if shapes or 0 in shape else PackedPart(part.key, part.dtype, shape, "raw")
 
 
 def _structure(spec: Any, name: str, parts: list[PackedPart]) -> str:
@@ -104,12 +139,14 @@ def element_rows(dataset: Any, form: ElementForm, start: int = 0) -> Iterator[tu
 
     A value is an array, of a whole block if ``form`` has blocks, or bytes.
     """
-    storages = [part.storage for part in form.parts]
 
     def stored_parts(*element: Any) -> tuple[Any, ...]:
         flat = tf.nest.flatten(element[0] if len(element) == 1 else element)
-        pairs = zip(flat, storages, strict=True)
-        return tuple(tf.io.serialize_tensor(one) if storage == "tensor" else one for one, storage in pairs)
+        pairs = zip(flat, form.parts, strict=True)
+        return tuple(
+            tf.io.serialize_tensor(one) if part.storage == "tensor" else tf.ensure_shape(one, part.shape)
+            for one, part in pairs
+        )
 
     rows = (dataset.skip(start) if start else dataset).map(stored_parts, num_parallel_calls=tf.data.AUTOTUNE)
     if form.block > 1:

@@ -50,7 +50,8 @@ class PackingJob:
     """``output`` is the folder to write. ``elements``: their number, None if unknown.
 
     ``form`` is None for a sample, which finds it out for files of ``file_format`` and ``block`` elements in a record;
-    0 leaves that to their size. ``limit`` is the largest number of elements of a sample.
+    0 leaves that to their size. ``limit`` is the largest number of elements of a sample. ``equal_shapes``: the script
+    makes batches of the elements, so a shape that all of a sample have is the shape of all.
     """
 
     output: str
@@ -61,6 +62,7 @@ class PackingJob:
     limit: int | None = None
     file_format: str = TFRECORD
     block: int = 0
+    equal_shapes: bool = False
 
 
 def pack_datasets(
@@ -91,7 +93,7 @@ def shard_writer_for(
 
 def _write_group(dataset: Any, form: ElementForm, writer: ShardWriter, limit_bytes: float) -> None:
     """Writes the elements that are missing of the group that is ``dataset``. ``limit_bytes``: of all files together."""
-    if element_records.describe_elements(dataset.element_spec, form.file_format, form.block) != form:
+    if not element_records.holds_elements(form, dataset.element_spec):
         raise InputError("the data set yields other elements than those of the plan; make the plan again")
     length, first = known_length(dataset), sum(writer.groups)
     for values, count in made_rows(dataset, form, writer.stored - first, first):
@@ -177,6 +179,9 @@ def sample_dataset(dataset: Any, job: PackingJob) -> SampledDataset:
     elements = sum(count for _, count in rows)
     if not elements:
         raise InputError("the data set is empty; there is nothing to pack")
+    known = element_records.with_known_shapes(form, rows) if job.equal_shapes else form
+    if known != form:
+        form, rows = known, list(made_rows(part.take(elements), known))
     again = made_rows(part if is_whole else part.take(elements), form)
     equal = count_equal_elements(rows, again)
     if equal != elements:

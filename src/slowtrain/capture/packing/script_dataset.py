@@ -80,6 +80,7 @@ def _next_job(values: dict[str, Any]) -> PackingJob:
         values["lengths"][number],
         values["shard_bytes"],
         _results[0]["sample"]["elements"] if form is None and _results else None,
+        equal_shapes=values.get("equal_shapes", False),
     )
 
 

@@ -39,7 +39,8 @@ class PackingPlace:
     ``same_order``: False if a shuffle has to move behind it. ``datasets``: how many the script builds there.
     ``content_of``: for contents, the number of the part of
     an element that names its file. ``function_edits``: they let the function take the content in place of the file.
-    ``is_batches``: the batches of a ``PyDataset``, which the marked edit hands to the mark.
+    ``is_batches``: the batches of a ``PyDataset``, which the marked edit hands to the mark. ``equal_shapes``: the
+    script makes batches of the results.
     """
 
     place: Place
@@ -49,6 +50,7 @@ class PackingPlace:
     datasets: int = 1
     function_edits: tuple[Edit, ...] = ()
     is_batches: bool = False
+    equal_shapes: bool = False
 
 
 def find_packed_results(trace: Trace, places: Iterable[Place]) -> PackingPlace | None:
