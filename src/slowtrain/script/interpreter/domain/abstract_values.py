@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from msgspec import Struct, field
+from msgspec import Struct, field, structs
 
 NOT_KNOWN: Any = object()  # the ``known`` of a value that is not known
 SEVERAL_CLASSES = "several classes"  # the ``dtype`` of an object of one of several classes
@@ -75,11 +75,7 @@ class Value(Struct, eq=False):
 
     def with_fields(self, **changed: Any) -> Value:
         """A copy with other fields; its items are shared."""
-        copy = Value(self.kind, self.known, self.varies, self.ragged, self.born, self.dtype, self.shape, self.name,
-                     self.node, self.items, self.of, self.data, self.stages)  # fmt: skip
-        for name, value in changed.items():
-            setattr(copy, name, value)
-        return copy
+        return structs.replace(self, **changed)
 
     def varying_in(self, loops: Iterable[int]) -> Value:
         """A copy that changes in each iteration of these loops too."""
