@@ -84,10 +84,21 @@ def nodes_inside(parts: ast.AST | Iterable[ast.AST], *kinds: type[Node]) -> list
 
 @functools.lru_cache(maxsize=MAX_CACHED_WALKS)
 def _nodes_of_kinds(top: ast.AST, kinds: tuple[type[ast.AST], ...]) -> list[ast.AST]:
-    return [node for node in walk(top) if isinstance(node, kinds)]
+    return [node for node in _every_node(top) if isinstance(node, kinds)]
+
+
+@functools.lru_cache(maxsize=MAX_CACHED_WALKS)
+def _every_node(top: ast.AST) -> list[ast.AST]:
+    """``top`` and all nodes below it, level by level; asked for several classes of nodes."""
+    found = [top]
+    for at in found:
+        if at.__class__ not in LEAF_NODES:
+            found += child_nodes(at)
+    return found
 
 
 def clear_caches() -> None:
     """Clears the caches of nodes, so that their trees can be freed."""
     child_nodes.cache_clear()
+    _every_node.cache_clear()
     _nodes_of_kinds.cache_clear()

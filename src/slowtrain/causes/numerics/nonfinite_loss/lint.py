@@ -32,7 +32,8 @@ LOGIT_LOSSES = frozenset(
     "weighted_cross_entropy_with_logits".split()
 )
 MIN_HALF_NUMBER = 2.0**-25  # anything smaller is zero in float16
-_SMALL_NUMBER = re.compile(r"[eE]-(?<=[\d.]..)|\.[0_]{7}")  # how a number below that is written
+# How such a number is written: with an exponent from -8 on, or a smaller one after a fraction, or with seven zeros.
+_SMALL_NUMBER = re.compile(r"\d[eE]-[0_]*(?:[89]|[1-9]_?\d)|\.[\d_]*[eE]-|\.[0_]{7}")
 _HALF = re.compile(r"float16(?<!\wfloat16)\b")
 _DIVIDED = re.compile(r"/(?!=)")
 

@@ -32,8 +32,9 @@ class Scope:
         """The value of a name in this scope or an enclosing one; None if it is not bound."""
         at: Scope | None = self.elsewhere.get(name, self)
         while at is not None:
-            if name in at.names:
-                return at.names[name]
+            found = at.names.get(name)
+            if found is not None:
+                return found
             at = at.above
         return None
 
@@ -158,7 +159,7 @@ class RunContext:
             vars(one).clear()
 
     def depth(self) -> tuple[int, ...]:
-        return tuple([loop.number for loop in self.loops])
+        return tuple([loop.number for loop in self.loops]) if self.loops else ()
 
     def has_few_turns(self, number: int) -> bool:
         """Whether a loop took so few iterations that one graph per iteration is intended, as for bucketed shapes."""

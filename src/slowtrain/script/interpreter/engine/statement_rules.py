@@ -283,6 +283,7 @@ def _as_load(target: Any) -> ast.expr:
 
 
 STATEMENT_RULES: dict[type[ast.AST], Any] = {
+    ast.Expr: lambda machine, node, scope: machine.value(node.value, scope) is None,
     ast.Assign: _assign,
     ast.AnnAssign: _assign,
     ast.AugAssign: _augment,
