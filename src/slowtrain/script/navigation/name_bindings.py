@@ -165,7 +165,7 @@ def global_names(source: Source) -> frozenset[str]:
 
 def reads_of(source: Source, name: str) -> list[ast.Name]:
     """Every place in the file where ``name`` is read, in any scope."""
-    every = call_index.nodes_of_class(source, ast.Name)
+    every = call_index.nodes_where_written(source, name, ast.Name)
     return [n for n in every if n.id == name and isinstance(n.ctx, ast.Load)]
 
 
