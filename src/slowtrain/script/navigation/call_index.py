@@ -73,7 +73,7 @@ def whole_word_pattern(name: str) -> str:
 def nodes_matching(source: Source, pattern: re.Pattern[str], kind: type[ast.AST]) -> list[ast.AST]:
     """Nodes of exactly this class in statements whose text matches ``pattern``, in the order of the text."""
     inside = node_lookup.statements_of(source)
-    return [node for one in inside.statements_matching(pattern) for node in inside.own(one) if node.__class__ is kind]
+    return [node for one in inside.statements_matching(pattern) for node in inside.own(one) if type(node) is kind]
 
 
 def nodes_where_written(source: Source, word: str, kind: type[Node]) -> list[Node]:
@@ -87,7 +87,7 @@ def nodes_of_kind(source: Source, *kinds: type[ast.AST]) -> Iterable[ast.AST]:
     """Nodes of exactly these classes, each class in the order of the text."""
     inside = node_lookup.statements_of(source)
     if all(issubclass(kind, ast.stmt) for kind in kinds):
-        return [node for kind in kinds for node in inside.every if node.__class__ is kind]
+        return [node for kind in kinds for node in inside.every if type(node) is kind]
     return [node for kind in kinds for node in inside.by_class.get(kind, ())]
 
 

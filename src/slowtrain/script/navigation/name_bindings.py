@@ -108,7 +108,7 @@ def _bindings_by_name(where: ast.AST) -> dict[str, list[ast.AST]]:
     todo: list[ast.AST] = list(children) if isinstance(children, list) else [children]
     while todo:
         node = todo.pop()
-        kind = node.__class__
+        kind = type(node)
         if kind is ast.Constant:
             continue
         for bound in _BINDING_RULES[kind](node) if kind in _BINDING_RULES else ():

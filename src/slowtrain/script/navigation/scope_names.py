@@ -21,7 +21,7 @@ def nodes_in_scope(nodes: ast.AST | Iterable[ast.AST]) -> Iterator[ast.AST]:
     while todo:
         node = todo.pop()
         yield node
-        if node.__class__ not in _CLOSED_NODES:
+        if type(node) not in _CLOSED_NODES:
             todo += syntax_tree.child_nodes(node)[::-1]
 
 
@@ -48,7 +48,7 @@ def _names_bound_by(top: ast.AST) -> frozenset[str]:
         if isinstance(node, ast.Name):
             if not isinstance(node.ctx, ast.Load) and id(node) not in hidden:
                 found.add(node.id)
-        elif node.__class__ not in _BINDERS:
+        elif type(node) not in _BINDERS:
             continue
         elif isinstance(node, COMPREHENSIONS):  # their targets are local to them
             hidden |= {id(n) for g in node.generators for n in syntax_tree.walk(g.target)}
@@ -123,7 +123,7 @@ def _binding_statements_by_name(inside: ast.AST) -> dict[str, list[ast.AST]]:
         node = todo.pop()
         for name in _names_bound_at(node):
             found.setdefault(name, []).append(node)
-        if node.__class__ not in _CLOSED_NODES:
+        if type(node) not in _CLOSED_NODES:
             todo += syntax_tree.block_statements(node)[::-1]
     return found
 

@@ -69,6 +69,9 @@ class RunContext:
     that contains the running code.
     """
 
+    every: tuple[Event, ...] = ()  # all events, after the run
+    own: tuple[Event, ...] = ()  # those of the file itself
+
     def __init__(self, source: Source, recast: frozenset[ast.expr] = frozenset()) -> None:
         self.main = self.source = source
         self.recast = recast  # values of the examined file that an edit makes float32
@@ -94,8 +97,6 @@ class RunContext:
         self.library_values: dict[ast.expr, Value] = {}  # values of attributes of libraries
         self.values: dict[ast.expr, Value] = {}
         self.called: dict[ast.Call, set[ast.AST]] = {}  # the functions that the calls of the examined file run
-        self.every: tuple[Event, ...] = ()  # all events after the run, then those of the file itself
-        self.own: tuple[Event, ...] = ()
         self.ran: set[ast.AST] = set()
         self.producing: set[ast.AST] = set()  # functions that ran to make input
         self.made: dict[ast.AST, list[Value]] = {}  # the objects that the run makes, by their class

@@ -101,7 +101,7 @@ class Interpreter(RunContext):
 
     def statement(self, node: ast.stmt, scope: Scope) -> bool:
         self.spend_budget()
-        does = STATEMENT_RULES.get(node.__class__)
+        does = STATEMENT_RULES.get(type(node))
         if does is not None:
             return bool(does(self, node, scope))
         for one in syntax_tree.child_nodes(node):
@@ -113,7 +113,7 @@ class Interpreter(RunContext):
         self.spend_budget()
         if node is None:
             return UNKNOWN
-        found = EXPRESSION_RULES.get(node.__class__, other_expression)(self, node, scope)
+        found = EXPRESSION_RULES.get(type(node), other_expression)(self, node, scope)
         if self.recast and node in self.recast:
             found = as_float32(found)
         if not self.silent and self.source is self.main:
