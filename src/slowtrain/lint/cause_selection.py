@@ -86,12 +86,9 @@ class _Words:
 
     def occur_in(self, names: frozenset[str], content: bytes) -> bool:
         """Whether one of them occurs in ``content``, whose words are ``names``."""
-        if not self.names.isdisjoint(names):
-            return True
-        for parts, whole in self.phrases:
-            if parts <= names and whole.search(content):
-                return True
-        return False
+        return not self.names.isdisjoint(names) or any(
+            parts <= names and whole.search(content) for parts, whole in self.phrases
+        )
 
 
 @functools.cache
