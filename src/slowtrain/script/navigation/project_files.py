@@ -85,18 +85,18 @@ def _exists_near(folder: str, name: str) -> bool:
 
 @functools.lru_cache(maxsize=64)
 def _near_folders(folder: str) -> tuple[tuple[str, frozenset[str]], ...]:
-    """A folder and those above it in which a package may begin, each with the names in it."""
+    """A folder and those above it in which a package may begin, each with the modules and packages in it."""
     found = [folder]
     while len(found) <= MAX_PARENT_FOLDERS and os.path.dirname(found[-1]) != found[-1]:
         found.append(os.path.dirname(found[-1]))
-    return tuple((one, _names_in(one)) for one in found)
+    return tuple((one, _module_names(one)) for one in found)
 
 
 @functools.lru_cache(maxsize=64)
-def _names_in(folder: str) -> frozenset[str]:
-    """The names of the files and folders in a folder."""
+def _module_names(folder: str) -> frozenset[str]:
+    """The names in a folder that may be of modules and packages."""
     try:
-        return frozenset(os.listdir(folder))
+        return frozenset(name for name in os.listdir(folder) if name.endswith(".py") or "." not in name)
     except OSError:
         return frozenset()
 
