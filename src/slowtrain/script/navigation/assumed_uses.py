@@ -22,7 +22,7 @@ PARALLEL_WORDS = frozenset(
 )
 SESSION_WORDS = frozenset({"Session", "placeholder"})  # of TensorFlow 1, whose methods add to a graph
 MODEL_MAKERS = ("Sequential", "Model", "load_model", "compile")
-_ENDLESS = re.compile(r"\bwhile\s*\(?\s*(?:True|1)\b")
+_ENDLESS = re.compile(r"while(?<!\wwhile)\s*\(?\s*(?:True|1)\b")
 Method = ast.FunctionDef | ast.AsyncFunctionDef
 ReachedCall = tuple[ast.Call, bool]  # a call that a method makes, and whether a loop is around it
 

@@ -47,7 +47,8 @@ class CallIndex(Struct, frozen=True, eq=False):
         while place >= 0:
             end = place + len(name)
             before = text[max(place - 4, 0) : place]
-            if before != "def " and not _WORD_END.search(before) and _OPEN_PARENTHESIS.match(text, end):
+            longer = before[-1:].isalnum() or before[-1:] == "_"
+            if not longer and before != "def " and _OPEN_PARENTHESIS.match(text, end):
                 yield place
             place = text.find(name, end)
 
@@ -59,7 +60,6 @@ def index_of(source: Source) -> CallIndex:
 
 
 _OPEN_PARENTHESIS = re.compile(rf"{GAP_PATTERN}\(")
-_WORD_END = re.compile(r"\w\Z")
 
 
 def whole_word_pattern(name: str) -> str:
@@ -73,14 +73,21 @@ def whole_word_pattern(name: str) -> str:
 def nodes_matching(source: Source, pattern: re.Pattern[str], kind: type[ast.AST]) -> list[ast.AST]:
     """Nodes of exactly this class in statements whose text matches ``pattern``, in the order of the text."""
     inside = node_lookup.statements_of(source)
-    return [node for one in inside.statements_matching(pattern) for node in inside.own(one) if node.__class__ is kind]
+    return [node for one in inside.statements_matching(pattern) for node in inside.own(one) if type(node) is kind]
+
+
+def nodes_where_written(source: Source, word: str, kind: type[Node]) -> list[Node]:
+    """Nodes of exactly this class in statements whose text contains ``word``, in the order of the text."""
+    inside = node_lookup.statements_of(source)
+    places = (match.start() for match in re.finditer(re.escape(word), source.plain))
+    return [node for one in inside.at(places) for node in inside.own(one) if isinstance(node, kind)]
 
 
 def nodes_of_kind(source: Source, *kinds: type[ast.AST]) -> Iterable[ast.AST]:
     """Nodes of exactly these classes, each class in the order of the text."""
     inside = node_lookup.statements_of(source)
     if all(issubclass(kind, ast.stmt) for kind in kinds):
-        return [node for kind in kinds for node in inside.every if node.__class__ is kind]
+        return [node for kind in kinds for node in inside.every if type(node) is kind]
     return [node for kind in kinds for node in inside.by_class.get(kind, ())]
 
 
@@ -97,7 +104,7 @@ TRAINING_CALLS = ("fit", "fit_generator", "train_on_batch", "GradientTape", "min
 
 def takes_training_steps(source: Source) -> bool:
     """Whether the file calls something that takes training steps."""
-    return bool(index_of(source).calls_of(*TRAINING_CALLS))
+    return any(map(index_of(source).calls_of, TRAINING_CALLS))
 
 
 STEP_CALLS = ("GradientTape", "train_on_batch")  # of one step

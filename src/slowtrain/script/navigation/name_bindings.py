@@ -108,7 +108,7 @@ def _bindings_by_name(where: ast.AST) -> dict[str, list[ast.AST]]:
     todo: list[ast.AST] = list(children) if isinstance(children, list) else [children]
     while todo:
         node = todo.pop()
-        kind = node.__class__
+        kind = type(node)
         if kind is ast.Constant:
             continue
         for bound in _BINDING_RULES[kind](node) if kind in _BINDING_RULES else ():
@@ -165,7 +165,7 @@ def global_names(source: Source) -> frozenset[str]:
 
 def reads_of(source: Source, name: str) -> list[ast.Name]:
     """Every place in the file where ``name`` is read, in any scope."""
-    every = call_index.nodes_of_class(source, ast.Name)
+    every = call_index.nodes_where_written(source, name, ast.Name)
     return [n for n in every if n.id == name and isinstance(n.ctx, ast.Load)]
 
 

@@ -35,7 +35,7 @@ class Statements(Struct, frozen=True, eq=False, dict=True):
         while todo:
             node = todo.pop()
             found.append(node)
-            if node.__class__ in syntax_tree.BLOCK_FIELDS:
+            if type(node) in syntax_tree.BLOCK_FIELDS:
                 below = syntax_tree.block_statements(node)
                 above.update(dict.fromkeys(below, node))
                 todo += below[::-1]
@@ -51,10 +51,10 @@ class Statements(Struct, frozen=True, eq=False, dict=True):
             while todo:
                 node = todo.pop()
                 found.append(node)
-                if node.__class__ in syntax_tree.LEAF_NODES:
+                if type(node) in syntax_tree.LEAF_NODES:
                     continue
                 below = syntax_tree.child_nodes(node)
-                if node is statement and node.__class__ in syntax_tree.BLOCK_FIELDS:
+                if node is statement and type(node) in syntax_tree.BLOCK_FIELDS:
                     below = [n for n in below if not isinstance(n, _STATEMENT_NODES)]
                 for one in below:
                     above[one] = node
@@ -67,7 +67,7 @@ class Statements(Struct, frozen=True, eq=False, dict=True):
         found: dict[type[ast.AST], list[ast.AST]] = {}
         for statement in self.every:
             for node in self.own(statement):
-                found.setdefault(node.__class__, []).append(node)
+                found.setdefault(type(node), []).append(node)
         return found
 
     def get(self, node: ast.AST) -> ast.AST | None:
@@ -121,7 +121,7 @@ class Statements(Struct, frozen=True, eq=False, dict=True):
         starts: list[int] = []
         ends: list[int] = []
         for one in self.every:
-            if one.__class__ in syntax_tree.BLOCK_FIELDS:
+            if type(one) in syntax_tree.BLOCK_FIELDS:
                 start, end = _head_lines(one)
             else:
                 start, end = one.lineno, one.end_lineno  # type: ignore[attr-defined]

@@ -74,14 +74,31 @@ def may_import_project_files(source: Source) -> bool:
     return any(not root or _exists_near(source.folder, root) for root in roots)
 
 
-@functools.lru_cache(maxsize=1024)
 def _exists_near(folder: str, name: str) -> bool:
-    """Whether a file or folder of this name is in ``folder`` or one of those above it."""
-    for _ in range(MAX_PARENT_FOLDERS + 1):
-        if os.path.isdir(os.path.join(folder, name)) or os.path.isfile(os.path.join(folder, f"{name}.py")):
-            return True
-        folder = os.path.dirname(folder)
-    return False
+    """Whether a folder or module of this name is in ``folder`` or one of those above it."""
+    return any(
+        (name in inside and os.path.isdir(os.path.join(at, name)))
+        or (f"{name}.py" in inside and os.path.isfile(os.path.join(at, f"{name}.py")))
+        for at, inside in _near_folders(folder)
+    )
+
+
+@functools.lru_cache(maxsize=64)
+def _near_folders(folder: str) -> tuple[tuple[str, frozenset[str]], ...]:
+    """A folder and those above it in which a package may begin, each with the modules and packages in it."""
+    found = [folder]
+    while len(found) <= MAX_PARENT_FOLDERS and os.path.dirname(found[-1]) != found[-1]:
+        found.append(os.path.dirname(found[-1]))
+    return tuple((one, _module_names(one)) for one in found)
+
+
+@functools.lru_cache(maxsize=64)
+def _module_names(folder: str) -> frozenset[str]:
+    """The names in a folder that may be of modules and packages."""
+    try:
+        return frozenset(name for name in os.listdir(folder) if name.endswith(".py") or "." not in name)
+    except OSError:
+        return frozenset()
 
 
 @cache_recent(16)
@@ -131,17 +148,20 @@ def _binding_file(folder: str, level: int, full: str, depth: int) -> tuple[Sourc
 @functools.lru_cache(maxsize=1024)
 def _module_file(folder: str, module: str, relative: bool) -> str | None:
     """The file of ``module``: below ``folder``, or for an absolute name below one of the folders above it."""
-    parts = module.split(".") if module else []
-    for _ in range(1 if relative else MAX_PARENT_FOLDERS + 1):
-        path = os.path.join(folder, *parts)
-        for file in ((f"{path}.py",) if parts else ()) + (os.path.join(path, "__init__.py"),):
-            if os.path.isfile(file):
-                return file
-        above = os.path.dirname(folder)
-        if above == folder or not parts:
-            return None
-        folder = above
+    if not module:
+        return _existing_file(os.path.join(folder, "__init__.py"))
+    parts = module.split(".")
+    for at, inside in _near_folders(folder)[: 1 if relative else None]:
+        if parts[0] in inside or f"{parts[0]}.py" in inside:
+            path = os.path.join(at, *parts)
+            found = _existing_file(f"{path}.py") or _existing_file(os.path.join(path, "__init__.py"))
+            if found is not None:
+                return found
     return None
+
+
+def _existing_file(path: str) -> str | None:
+    return path if os.path.isfile(path) else None
 
 
 @functools.lru_cache(maxsize=64)

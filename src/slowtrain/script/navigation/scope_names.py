@@ -11,6 +11,8 @@ from slowtrain.script.text.source_file import FUNCTION_NODES, Source, cache_rece
 
 COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.GeneratorExp, ast.DictComp)
 LOOP_NODES = (ast.For, ast.AsyncFor, ast.While)
+_CLOSED_NODES = syntax_tree.LEAF_NODES | frozenset(node_lookup.SCOPE_NODES)  # below them is nothing of the same scope
+_BINDERS = frozenset((*COMPREHENSIONS, *FUNCTION_NODES, ast.ClassDef, ast.Import, ast.ImportFrom, ast.ExceptHandler))
 
 
 def nodes_in_scope(nodes: ast.AST | Iterable[ast.AST]) -> Iterator[ast.AST]:
@@ -19,7 +21,7 @@ def nodes_in_scope(nodes: ast.AST | Iterable[ast.AST]) -> Iterator[ast.AST]:
     while todo:
         node = todo.pop()
         yield node
-        if node.__class__ not in syntax_tree.LEAF_NODES and not isinstance(node, node_lookup.SCOPE_NODES):
+        if type(node) not in _CLOSED_NODES:
             todo += syntax_tree.child_nodes(node)[::-1]
 
 
@@ -43,10 +45,13 @@ def _names_bound_by(top: ast.AST) -> frozenset[str]:
     found: set[str] = set()
     hidden: set[int] = set()
     for node in nodes_in_scope(top):
-        if isinstance(node, COMPREHENSIONS):  # their targets are local to them
+        if isinstance(node, ast.Name):
+            if not isinstance(node.ctx, ast.Load) and id(node) not in hidden:
+                found.add(node.id)
+        elif type(node) not in _BINDERS:
+            continue
+        elif isinstance(node, COMPREHENSIONS):  # their targets are local to them
             hidden |= {id(n) for g in node.generators for n in syntax_tree.walk(g.target)}
-        if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load) and id(node) not in hidden:
-            found.add(node.id)
         elif isinstance(node, (*FUNCTION_NODES, ast.ClassDef)):
             found.add(node.name)
         elif isinstance(node, (ast.Import, ast.ImportFrom)):
@@ -103,22 +108,35 @@ def enclosing_scope(source: Source, node: ast.AST) -> ast.AST:
 
 def binding_statements(source: Source, name: str, inside: ast.AST) -> list[ast.AST]:
     """Statements of the scope ``inside`` that bind ``name``, and functions that declare it global."""
-    found: list[ast.AST] = []
-    for node in nodes_in_scope(scope_body(inside)):
-        if isinstance(node, (ast.For, ast.AsyncFor)):
-            bind = name in bound_names(node.target)
-        elif isinstance(node, (ast.With, ast.AsyncWith)):
-            bind = any(i.optional_vars is not None and name in bound_names(i.optional_vars) for i in node.items)
-        elif isinstance(node, (ast.If, ast.While, ast.Try)):
-            bind = False  # the walk visits their parts
-        else:
-            bind = isinstance(node, ast.stmt) and name in bound_names(node)
-        if bind:
-            found.append(node)
+    found = list(_binding_statements_by_name(inside).get(name, ()))
     if isinstance(inside, ast.Module) and "global" in source.text:
         functions = call_index.nodes_of_kind(source, *FUNCTION_NODES)
         found += [function for function in functions if name in declared_outer_names(function)]
     return found
+
+
+@cache_recent(512)
+def _binding_statements_by_name(inside: ast.AST) -> dict[str, list[ast.AST]]:
+    found: dict[str, list[ast.AST]] = {}
+    todo = scope_body(inside)[::-1]
+    while todo:
+        node = todo.pop()
+        for name in _names_bound_at(node):
+            found.setdefault(name, []).append(node)
+        if type(node) not in _CLOSED_NODES:
+            todo += syntax_tree.block_statements(node)[::-1]
+    return found
+
+
+def _names_bound_at(node: ast.AST) -> Iterable[str]:
+    """The names that a statement itself binds, without the statements inside it."""
+    if isinstance(node, (ast.For, ast.AsyncFor)):
+        return _names_bound_by(node.target)
+    if isinstance(node, (ast.With, ast.AsyncWith)):
+        return bound_names(item.optional_vars for item in node.items if item.optional_vars is not None)
+    if isinstance(node, (ast.If, ast.While, ast.Try)) or not isinstance(node, ast.stmt):
+        return ()
+    return _names_bound_by(node)
 
 
 def enclosing_loops(source: Source, node: ast.AST) -> list[ast.For | ast.While]:

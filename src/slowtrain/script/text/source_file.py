@@ -42,6 +42,10 @@ def cache_recent(
     """
 
     def keeping(function: Callable[_P, _T]) -> Callable[_P, _T]:
+        if ended is None:
+            plain = functools.lru_cache(maxsize=most)(function)
+            _CACHE_CLEARERS.append(plain.cache_clear)
+            return functools.wraps(function)(plain)  # type: ignore[return-value]
         results: deque[_T] = deque(maxlen=most)
 
         def making(*args: _P.args, **keywords: _P.kwargs) -> _T:
@@ -50,10 +54,10 @@ def cache_recent(
 
         def end() -> None:
             cached.cache_clear()
-            while results and ended is not None:
+            while results:
                 ended(results.pop())
 
-        cached = functools.lru_cache(maxsize=most)(making if ended is not None else function)
+        cached = functools.lru_cache(maxsize=most)(making)
         _CACHE_CLEARERS.append(end)
         return functools.wraps(function)(cached)  # type: ignore[return-value]
 

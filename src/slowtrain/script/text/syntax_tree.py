@@ -44,7 +44,7 @@ def walk(node: ast.AST) -> Iterator[ast.AST]:
     todo = [node]
     for at in todo:
         yield at
-        if at.__class__ not in LEAF_NODES:
+        if type(at) not in LEAF_NODES:
             todo += child_nodes(at)
 
 
@@ -52,9 +52,9 @@ def walk(node: ast.AST) -> Iterator[ast.AST]:
 def child_nodes(node: ast.AST) -> list[ast.AST]:
     """The direct child nodes, in the order of the fields. Cached, because many lint rules walk the same functions."""
     found: list[ast.AST] = []
-    for name in NODE_FIELDS.get(node.__class__, node._fields):
+    for name in NODE_FIELDS.get(type(node), node._fields):
         value = getattr(node, name, None)
-        if value.__class__ is list:
+        if type(value) is list:
             found += value if name not in _MIXED_LIST_FIELDS else [n for n in value if isinstance(n, ast.AST)]
         elif isinstance(value, ast.AST):
             found.append(value)
@@ -72,7 +72,7 @@ def walk_statements(node: ast.AST) -> Iterator[ast.AST]:
 
 def block_statements(node: ast.AST) -> list[ast.AST]:
     """The statements of a node's blocks, in the order of the text."""
-    blocks = BLOCK_FIELDS.get(node.__class__, ())
+    blocks = BLOCK_FIELDS.get(type(node), ())
     return [one for name in blocks for one in getattr(node, name)] if blocks else []
 
 
@@ -84,10 +84,21 @@ def nodes_inside(parts: ast.AST | Iterable[ast.AST], *kinds: type[Node]) -> list
 
 @functools.lru_cache(maxsize=MAX_CACHED_WALKS)
 def _nodes_of_kinds(top: ast.AST, kinds: tuple[type[ast.AST], ...]) -> list[ast.AST]:
-    return [node for node in walk(top) if isinstance(node, kinds)]
+    return [node for node in _every_node(top) if isinstance(node, kinds)]
+
+
+@functools.lru_cache(maxsize=MAX_CACHED_WALKS)
+def _every_node(top: ast.AST) -> list[ast.AST]:
+    """``top`` and all nodes below it, level by level; asked for several classes of nodes."""
+    found = [top]
+    for at in found:
+        if type(at) not in LEAF_NODES:
+            found += child_nodes(at)
+    return found
 
 
 def clear_caches() -> None:
     """Clears the caches of nodes, so that their trees can be freed."""
     child_nodes.cache_clear()
+    _every_node.cache_clear()
     _nodes_of_kinds.cache_clear()

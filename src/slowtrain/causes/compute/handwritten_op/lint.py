@@ -41,7 +41,7 @@ def _op_spot(node: ast.expr | ast.For, says: str, cure: str, changed: tuple[Edit
 
 
 def one_hot_products(source: Source) -> Iterator[Spot]:
-    if not name_bindings.may_name(source, *table_lookups.LOOKUP_FUNCTIONS):
+    if "one_hot" not in source.words or not name_bindings.may_name(source, *table_lookups.LOOKUP_FUNCTIONS):
         return
     for call in call_index.index_of(source).calls_of("one_hot"):
         depth = node_lookup.argument_value(call, "depth", 1) or node_lookup.argument_value(call, "num_classes", 1)

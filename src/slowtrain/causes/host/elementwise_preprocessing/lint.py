@@ -32,7 +32,7 @@ PREPARING_LAYERS = frozenset(
 NUMBER_BUILTINS = frozenset("min max abs float int round pow bool".split())
 # NumPy has no equivalent over arrays of these.
 EXCLUDED_NODES = (ast.For, ast.While, ast.Subscript, ast.Try, ast.Yield, ast.Global, ast.Nonlocal, ast.Starred)
-_FOR = re.compile(r"\bfor\b")
+_FOR = re.compile(call_index.whole_word_pattern("for"))
 TRANSFORM_METHODS = frozenset({".apply_transform", ".random_transform"})
 TRANSFORM_TEXT = "a Python loop has SciPy transform one picture after the other"
 TRANSFORM_PRESCRIPTION = Prescription(
@@ -83,7 +83,7 @@ def _total_turns(source: Source, loop: step_code.ElementLoop) -> tuple[int, bool
 
 def single_sample_calls(source: Source) -> Iterator[Spot]:
     """Find Keras layers that are called for each sample: ``[vectorize([text]) for text in texts]``."""
-    if not any(name in source.text for name in PREPARING_LAYERS):
+    if source.words.isdisjoint(PREPARING_LAYERS):
         return
     for made in call_index.nodes_matching(source, _FOR, ast.ListComp):
         match made:

@@ -149,8 +149,10 @@ def _step_work(source: Source) -> Iterator[Spot]:
     rarer = "do it once an epoch, or every hundredth step"
     seen: set[ast.AST | None] = set()
     for event in file_events(source):
+        if event.begun is None and not _is_costly(event, WRITING_FUNCTIONS):
+            continue
         function = node_lookup.enclosing_function(source, event.node)
-        if function in seen or not (event.begun is not None or _is_costly(event, WRITING_FUNCTIONS)):
+        if function in seen:
             continue
         loop = step_loops.per_step_loop(source, event)
         hook = loop is not None and isinstance(loop.node, ast.Call)

@@ -32,6 +32,8 @@ LOGIT_LOSSES = frozenset(
     "weighted_cross_entropy_with_logits".split()
 )
 MIN_HALF_NUMBER = 2.0**-25  # anything smaller is zero in float16
+# How such a number is written: with an exponent from -8 on, or a smaller one after a fraction, or with seven zeros.
+_SMALL_NUMBER = re.compile(r"\d[eE]-[0_]*(?:[89]|[1-9]_?\d)|\.[\d_]*[eE]-|\.[0_]{7}")
 _HALF = re.compile(r"float16(?<!\wfloat16)\b")
 _DIVIDED = re.compile(r"/(?!=)")
 
@@ -254,8 +256,10 @@ def vanishing_constants(source: Source) -> Iterator[ast.expr]:
         return
     setters = call_index.index_of(source).calls_of(*keras_names.DTYPE_SETTERS)
     half = any(keras_names.dtype_set_by(call) == "float16" for call in setters)
-    for node in call_index.nodes_of_class(source, ast.BinOp):
-        for small, other in ((node.right, node.left), (node.left, node.right)) if isinstance(node.op, ast.Add) else ():
+    for node in call_index.nodes_matching(source, _SMALL_NUMBER, ast.BinOp):
+        if not isinstance(node, ast.BinOp) or not isinstance(node.op, ast.Add):
+            continue
+        for small, other in ((node.right, node.left), (node.left, node.right)):
             match small:
                 case ast.Constant(value=float(value)) if 0 < value < MIN_HALF_NUMBER:
                     if _is_half_cast(source, other) or (half and _is_half_tensor(source, other)):

@@ -21,7 +21,7 @@ _UNROLL_PATTERN = re.compile(r"\bunroll\b")
 
 def short_run_unrolls(source: Source) -> Iterator[tuple[ast.expr, str]]:
     """Each ``unroll=True`` on long sequences in a file whose runs are short, with the text of the spot."""
-    if len(_UNROLL_PATTERN.findall(source.plain)) == 0 or not call_index.index_of(source).calls_of("fit"):
+    if "unroll" not in source.words or not call_index.index_of(source).calls_of("fit"):
         return
     found = list(_unroll_values(source))
     iterations, steps = _sequence_length(source) if found else None, _total_steps(source) if found else None

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from msgspec import Struct, field
+from msgspec import Struct, field, structs
 
 NOT_KNOWN: Any = object()  # the ``known`` of a value that is not known
 SEVERAL_CLASSES = "several classes"  # the ``dtype`` of an object of one of several classes
@@ -75,11 +75,7 @@ class Value(Struct, eq=False):
 
     def with_fields(self, **changed: Any) -> Value:
         """A copy with other fields; its items are shared."""
-        copy = Value(self.kind, self.known, self.varies, self.ragged, self.born, self.dtype, self.shape, self.name,
-                     self.node, self.items, self.of, self.data, self.stages)  # fmt: skip
-        for name, value in changed.items():
-            setattr(copy, name, value)
-        return copy
+        return structs.replace(self, **changed)
 
     def varying_in(self, loops: Iterable[int]) -> Value:
         """A copy that changes in each iteration of these loops too."""
@@ -113,6 +109,10 @@ class Value(Struct, eq=False):
         return self.varies.union(*[one.varies_inside(depth - 1) for one in self.items.values()])
 
 
+def _all_loops(several: list[frozenset[int]]) -> frozenset[int]:
+    return NO_LOOPS.union(*several) if any(several) else NO_LOOPS
+
+
 class CallArgs(Struct, eq=False):  # frozen instances take longer to make
     """The arguments of a call, and its node."""
 
@@ -126,16 +126,16 @@ class CallArgs(Struct, eq=False):  # frozen instances take longer to make
 
     @property
     def varies(self) -> frozenset[int]:
-        return NO_LOOPS.union(*[one.varies for one in self.every])
+        return _all_loops([one.varies for one in self.every])
 
     @property
     def ragged_loops(self) -> frozenset[int]:
-        return NO_LOOPS.union(*[one.ragged for one in self.every])
+        return _all_loops([one.ragged for one in self.every])
 
     @property
     def varying_inside(self) -> frozenset[int]:
         """The loops whose iterations change anything inside the arguments."""
-        return NO_LOOPS.union(*[one.varies_inside(3) for one in self.every])
+        return _all_loops([one.varies_inside(3) for one in self.every])
 
     def get(self, name: str, place: int | None = None) -> Value:
         """The argument of this name or position; the unknown value if it is not given."""

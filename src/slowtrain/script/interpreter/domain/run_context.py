@@ -32,8 +32,9 @@ class Scope:
         """The value of a name in this scope or an enclosing one; None if it is not bound."""
         at: Scope | None = self.elsewhere.get(name, self)
         while at is not None:
-            if name in at.names:
-                return at.names[name]
+            found = at.names.get(name)
+            if found is not None:
+                return found
             at = at.above
         return None
 
@@ -68,6 +69,9 @@ class RunContext:
     that contains the running code.
     """
 
+    every: tuple[Event, ...] = ()  # all events, after the run
+    own: tuple[Event, ...] = ()  # those of the file itself
+
     def __init__(self, source: Source, recast: frozenset[ast.expr] = frozenset()) -> None:
         self.main = self.source = source
         self.recast = recast  # values of the examined file that an edit makes float32
@@ -93,8 +97,6 @@ class RunContext:
         self.library_values: dict[ast.expr, Value] = {}  # values of attributes of libraries
         self.values: dict[ast.expr, Value] = {}
         self.called: dict[ast.Call, set[ast.AST]] = {}  # the functions that the calls of the examined file run
-        self.every: tuple[Event, ...] = ()  # all events after the run, then those of the file itself
-        self.own: tuple[Event, ...] = ()
         self.ran: set[ast.AST] = set()
         self.producing: set[ast.AST] = set()  # functions that ran to make input
         self.made: dict[ast.AST, list[Value]] = {}  # the objects that the run makes, by their class
@@ -158,7 +160,7 @@ class RunContext:
             vars(one).clear()
 
     def depth(self) -> tuple[int, ...]:
-        return tuple([loop.number for loop in self.loops])
+        return tuple([loop.number for loop in self.loops]) if self.loops else ()
 
     def has_few_turns(self, number: int) -> bool:
         """Whether a loop took so few iterations that one graph per iteration is intended, as for bucketed shapes."""

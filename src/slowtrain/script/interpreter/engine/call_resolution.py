@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable
 
 from slowtrain.script.interpreter.domain import operators, shape_rules
 from slowtrain.script.interpreter.domain.abstract_values import (
@@ -49,40 +48,40 @@ def call_result(machine: RunContext, callee: Value, call: CallArgs) -> Value:
     """The result of calling ``callee``; records the call."""
     if callee.kind == "partial" and callee.of is not None:
         return call_result(machine, callee.of, python_builtins.full_arguments(callee, call))
-    name, on, function = callee.name, callee, callee
+    name, on, function, full_call = callee.name, callee, callee, call
+    place = len(machine.events)  # before the calls that this one leads to
     if callee.kind == "method":
+        on = callee.data
         if callee.of is None:
-            owner = callee.data
-            return recorded_result(
-                machine, f".{name}", owner, call, lambda: framework_calls.library_method(machine, owner, name, call)
-            )
-        on, function = callee.data, callee.of
+            result = framework_calls.library_method(machine, on, name, call)
+            machine.note(f".{name}", on, call, result, place)
+            return result
+        function = callee.of
         full_call = CallArgs(call.node, [on, *call.args], call.keywords)
-    else:
-        full_call = call
-    gives: Callable[[], Value]
-    if function.kind == "function":
-        again = function.dtype == "remembered" and not full_call.varies & set(machine.depth())
-        gives = lambda: (  # noqa: E731
-            _cached_result(machine, function, full_call) if again else machine.run_function(function, full_call)
-        )
-    elif function.kind == "graph":
-        on, gives = function, lambda: _graph_call(machine, function, full_call)
-    elif function.kind == "class":
-        gives = lambda: _new_object(machine, function, call)  # noqa: E731
-    elif function.kind == "library":
-        gives = lambda: framework_calls.library_call(machine, name, call)  # noqa: E731
-    elif function.kind == "keras":
-        name, gives = "__call__", lambda: framework_calls.layer_output(function, call)
-    elif function.kind == "object":
-        method = operators.find_attribute(function, "__call__") or operators.find_attribute(function, "call")
-        if method is None:
-            return UNKNOWN.varying_in(call.varies)
-        name, gives = "__call__", lambda: _object_call(machine, method, call)
-    else:
-        run_handed_functions(machine, call)
-        name, gives = "", lambda: UNKNOWN.varying_in(call.varies)
-    return recorded_result(machine, name, on, call, gives)
+    match function.kind:
+        case "library":
+            result = framework_calls.library_call(machine, name, call)
+        case "function":
+            again = function.dtype == "remembered" and not full_call.varies & set(machine.depth())
+            result = (
+                _cached_result(machine, function, full_call) if again else machine.run_function(function, full_call)
+            )
+        case "graph":
+            on, result = function, _graph_call(machine, function, full_call)
+        case "class":
+            result = _new_object(machine, function, call)
+        case "keras":
+            name, result = "__call__", framework_calls.layer_output(function, call)
+        case "object":
+            method = operators.find_attribute(function, "__call__") or operators.find_attribute(function, "call")
+            if method is None:
+                return UNKNOWN.varying_in(call.varies)
+            name, result = "__call__", _object_call(machine, method, call)
+        case _:
+            run_handed_functions(machine, call)
+            name, result, place = "", UNKNOWN.varying_in(call.varies), len(machine.events)
+    machine.note(name, on, call, result, place)
+    return result
 
 
 def function_run_by(callee: Value) -> ast.AST | None:
@@ -142,16 +141,6 @@ def run_handed_functions(machine: RunContext, call: CallArgs) -> None:
             every = getattr(function.node, "args", None)
             count = len(every.posonlyargs) + len(every.args) if isinstance(every, ast.arguments) else 0
             machine.run_function(function, CallArgs(call.node, [UNKNOWN] * count))
-
-
-def recorded_result(
-    machine: RunContext, name: str, on: Value | None, call: CallArgs, gives: Callable[[], Value]
-) -> Value:
-    """Runs a call and records it before the calls that it leads to."""
-    place = len(machine.events)
-    result = gives()
-    machine.note(name, on, call, result, place)
-    return result
 
 
 def _graph_call(machine: RunContext, graph: Value, call: CallArgs) -> Value:
@@ -243,8 +232,9 @@ def any_item(machine: RunContext, items: Value, node: ast.AST) -> Value:
     if items.kind == "generator":
         return machine.yielded_value(items)
     if items.kind == "dataset":
-        call = CallArgs(getattr(node, "iter", node))
-        return recorded_result(machine, "taken", items, call, lambda: items.of or Value("tensor"))
+        taken = items.of or Value("tensor")
+        machine.note("taken", items, CallArgs(getattr(node, "iter", node)), taken)
+        return taken
     if items.kind in ("array", "tensor"):
         return items.with_fields(items={}, shape=items.shape[1:] if items.shape else None)
     if items.kind == "object":

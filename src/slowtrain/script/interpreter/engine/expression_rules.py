@@ -128,8 +128,9 @@ def _unknown_method_value(machine: RunContext, method: ast.Attribute, call: Call
         call_resolution.assume_mapping(machine, method.value, on, scope).items.update(call.keywords)
     call_resolution.run_handed_functions(machine, call)
     drawn = name in data_calls.NUMPY_ONLY_DRAWS
-    gives = lambda: data_calls.numpy_draw(machine, name, call) if drawn else UNKNOWN.varying_in(on.varies)  # noqa: E731
-    return call_resolution.recorded_result(machine, f".{name}", on, call, gives)
+    result = data_calls.numpy_draw(machine, name, call) if drawn else UNKNOWN.varying_in(on.varies)
+    machine.note(f".{name}", on, call, result)
+    return result
 
 
 def _super_object(scope: Scope) -> Value:
@@ -279,16 +280,16 @@ def _fstring_value(machine: RunContext, node: ast.JoinedStr, scope: Scope) -> Va
         parts = iter(shown)
         words = (n.value if isinstance(n, ast.Constant) else next(parts).known for n in node.values)
         text = Value("text", "".join(map(str, words)))
-    return call_resolution.recorded_result(machine, "format", None, call, lambda: text)
+    machine.note("format", None, call, text)
+    return text
 
 
 def _arithmetic_value(machine: RunContext, node: ast.BinOp, scope: Scope) -> Value:
     left, right = machine.value(node.left, scope), machine.value(node.right, scope)
     if left.kind == "text" and isinstance(node.op, ast.Mod):
-        call = CallArgs(node, [right])
-        return call_resolution.recorded_result(
-            machine, "format", None, call, lambda: formatted_text(left.varies | right.varies, [left, right])
-        )
+        text = formatted_text(left.varies | right.varies, [left, right])
+        machine.note("format", None, CallArgs(node, [right]), text)
+        return text
     found = operators.arithmetic_result(node.op, left, right)
     rounded = isinstance(node.op, ast.Mult) and (_is_rounded_division(node.left) or _is_rounded_division(node.right))
     return found.with_fields(name="few") if rounded and found.kind in ("number", "unknown") else found

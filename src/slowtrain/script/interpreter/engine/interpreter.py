@@ -23,7 +23,9 @@ from slowtrain.script.interpreter.domain.abstract_values import (
 )
 from slowtrain.script.interpreter.domain.call_events import Event, Loop
 from slowtrain.script.interpreter.domain.run_context import BudgetSpent, RunContext, Scope
-from slowtrain.script.interpreter.engine import call_resolution, expression_rules, project_modules, statement_rules
+from slowtrain.script.interpreter.engine import call_resolution, project_modules, statement_rules
+from slowtrain.script.interpreter.engine.expression_rules import EXPRESSION_RULES, other_expression
+from slowtrain.script.interpreter.engine.statement_rules import STATEMENT_RULES
 from slowtrain.script.interpreter.library import python_builtins
 from slowtrain.script.navigation import node_lookup
 from slowtrain.script.text import syntax_tree
@@ -99,7 +101,7 @@ class Interpreter(RunContext):
 
     def statement(self, node: ast.stmt, scope: Scope) -> bool:
         self.spend_budget()
-        does = statement_rules.STATEMENT_RULES.get(node.__class__)
+        does = STATEMENT_RULES.get(type(node))
         if does is not None:
             return bool(does(self, node, scope))
         for one in syntax_tree.child_nodes(node):
@@ -111,15 +113,12 @@ class Interpreter(RunContext):
         self.spend_budget()
         if node is None:
             return UNKNOWN
-        does = expression_rules.EXPRESSION_RULES.get(node.__class__, expression_rules.other_expression)
-        found = does(self, node, scope)
-        if node in self.recast:
+        found = EXPRESSION_RULES.get(type(node), other_expression)(self, node, scope)
+        if self.recast and node in self.recast:
             found = as_float32(found)
         if not self.silent and self.source is self.main:
-            before = self.values.get(node)
-            if before is None:
-                self.values[node] = found
-            elif not before.is_alike(found):
+            before = self.values.setdefault(node, found)
+            if before is not found and not before.is_alike(found):
                 self.values[node] = join_two(before, found)
         return found
 

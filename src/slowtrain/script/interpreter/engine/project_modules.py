@@ -24,9 +24,9 @@ RELEVANT_LIBRARIES = ("tensorflow", "keras", "numpy")  # a relevant file names a
 
 def is_training_file(source: Source) -> bool:
     """Whether a file trains, or makes data sets that another file may train on. Most files do neither."""
-    if call_index.index_of(source).calls_of(*uncalled_code.TRAINING_CALLS) or statement_rules.starts_graph_program(
-        source
-    ):
+    if any(map(call_index.index_of(source).calls_of, uncalled_code.TRAINING_CALLS)):
+        return True
+    if statement_rules.starts_graph_program(source):
         return True
     if "Callback" in source.text and not source.words.isdisjoint(user_callbacks.BATCH_HOOKS):
         return True

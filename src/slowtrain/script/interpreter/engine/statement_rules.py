@@ -24,8 +24,10 @@ from slowtrain.script.navigation import name_bindings, node_lookup, scope_names
 from slowtrain.script.text import syntax_tree
 from slowtrain.script.text.source_file import Source, cache_recent
 
-_GRAPH_PATTERN = re.compile(r"\.function\b|import function\b|\bSession\(")
-_TOP_LEVEL_BLOCK = re.compile(r"^(?:for|while|if|with)\b", re.MULTILINE)
+# Patterns that begin with letters are found quickly; one that begins with ``\b`` or ``^`` is tried at every character.
+_GRAPH_FUNCTION = re.compile(r"function\b(?:(?<=\.function)|(?<=import function))")
+_SESSION = re.compile(r"Session\((?<!\wSession\()")
+_TOP_LEVEL_BLOCK = re.compile(r"\n(?:for|while|if|with)\b")
 USUALLY_TRUE = "usual"  # the ``data`` of a condition that holds in most iterations
 RANDOM_NUMBER_FUNCTIONS = frozenset({"rand", "random", "random_sample", "uniform"})
 MAX_FREQUENT_PERIOD = 10  # iterations; more often is part of the step, less often is reporting
@@ -33,9 +35,10 @@ MAX_FREQUENT_PERIOD = 10  # iterations; more often is part of the step, less oft
 
 def starts_graph_program(source: Source) -> bool:
     """Whether running the file starts a loop or a main block in which its own graph may be called."""
-    if not _GRAPH_PATTERN.search(source.plain) or not _TOP_LEVEL_BLOCK.search(source.plain):
+    text = source.plain
+    if not _GRAPH_FUNCTION.search(text) and not _SESSION.search(text):
         return False
-    return name_bindings.may_name(source, "tensorflow.")
+    return _TOP_LEVEL_BLOCK.search(f"\n{text}") is not None and name_bindings.may_name(source, "tensorflow.")
 
 
 def condition_value(machine: RunContext, test: ast.expr, scope: Scope) -> Value:
@@ -280,6 +283,7 @@ def _as_load(target: Any) -> ast.expr:
 
 
 STATEMENT_RULES: dict[type[ast.AST], Any] = {
+    ast.Expr: lambda machine, node, scope: machine.value(node.value, scope) is None,
     ast.Assign: _assign,
     ast.AnnAssign: _assign,
     ast.AugAssign: _augment,

@@ -44,8 +44,9 @@ def may_run_elsewhere(machine: RunContext, scope: Scope) -> bool:
 def run_uncalled(machine: RunContext, scope: Scope) -> None:
     """Runs the functions and methods of the module that have not run yet."""
     trains = any(event.name in TRAINING_EVENTS for event in machine.events)
-    traced = _called_in_graphs(scope)
     every = module_functions(scope)
+    left = any(own.node not in machine.ran for _, _, own in every)
+    traced = _called_in_graphs(scope) if left or not trains else set[ast.AST]()
     for one in every:
         if one[0] is None:
             _run_once(machine, one, traced)
