@@ -173,8 +173,8 @@ def measures() -> list[Measure]:
     reached = [reachable(detecting_modules(own)) for own in cause_modules().values()]
     share = 100 / len(names)
     return [
-        Measure("lines of Python in src/slowtrain", python_lines(PACKAGE), 100_600, 60_000),
-        Measure("modules", len(modules()), 600, 400),
+        Measure("lines of Python in src/slowtrain", python_lines(PACKAGE), 100_900, 60_000),
+        Measure("modules", len(modules()), 602, 400),
         Measure("modules in import cycles", sum(map(len, import_cycles())), 0, 0),
         Measure("modules a cause reaches, median", statistics.median(map(len, reached)), 36, 45),
         Measure("lines a cause reaches, median", statistics.median(map(line_count, reached)), 7_200, 9_000),
