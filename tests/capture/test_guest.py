@@ -193,7 +193,7 @@ def test_many_forks_while_we_write(forks: int, tmp_path: Path) -> None:
         print(codes)
         """,
     )
-    done = running.recorded(tmp_path / "run", script, str(forks))
+    done = running.recorded(tmp_path / "run", script, str(forks), timeout_s=60.0 + forks)
     assert (done.out, done.err, done.code) == ("{4}\n", "", 0)
     raw = reader.read_recording(done.folder)
     assert len(raw.lanes["gc"]) >= forks
