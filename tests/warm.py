@@ -5,6 +5,7 @@ One process imports it. Each start is a fork of that, which goes on as ``python 
 
 from __future__ import annotations
 
+import atexit
 import functools
 import json
 import os
@@ -14,7 +15,7 @@ import sys
 import tempfile
 import types
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import IO, Any
 
 import pytest
@@ -54,13 +55,16 @@ exec(asked["text"])
 
 
 @functools.cache
-def _server() -> tuple[socket.socket, subprocess.Popen[bytes]]:
+def _server() -> socket.socket:
     """The process that forks, for as long as this one lives."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with theirs:
         command = [sys.executable, "-c", SERVER, str(theirs.fileno())]
         env = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": "-1"}
-        return ours, subprocess.Popen(command, pass_fds=[theirs.fileno()], env=env)
+        process = subprocess.Popen(command, pass_fds=[theirs.fileno()], env=env)
+    atexit.register(process.wait)
+    atexit.register(ours.close)  # which runs first
+    return ours
 
 
 class WarmProcess:
@@ -72,7 +76,7 @@ class WarmProcess:
         self, argv: Sequence[str], *, env: Mapping[str, str], stdin: IO[Any], stdout: IO[Any], **_: object
     ) -> None:
         assert argv[1] == "-c"
-        self._link = _server()[0]
+        self._link = _server()
         asked = {"text": argv[2], "arguments": argv[3:], "env": dict(env), "cwd": os.getcwd()}
         socket.send_fds(self._link, [json.dumps(asked).encode()], [stdin.fileno(), stdout.fileno(), stdout.fileno()])
         self._link.settimeout(None)
@@ -87,13 +91,17 @@ class WarmProcess:
                 raise subprocess.TimeoutExpired("-c", timeout or 0.0) from None
         return self.returncode
 
+    def poll(self) -> int | None:
+        with suppress(subprocess.TimeoutExpired):
+            self.wait(0.001)
+        return self.returncode
+
 
 def run(argv: Sequence[str], env: Mapping[str, str], timeout_s: float) -> tuple[int, str]:
     """The exit code of ``argv``, and what it prints."""
     with tempfile.TemporaryFile() as file:
         code = WarmProcess(argv, env=env, stdin=file, stdout=file).wait(timeout_s)
-        file.seek(0)
-        return code, file.read().decode()
+        return code, os.pread(file.fileno(), 1 << 20, 0).decode()
 
 
 @contextmanager

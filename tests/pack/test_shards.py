@@ -182,9 +182,10 @@ def test_killed_at_random_moments_the_bytes_are_the_same(kills: int, tmp_path: P
         child = warm.WarmProcess(command, env=os.environ, stdin=nothing, stdout=nothing)
         before = len(list(part.glob("*.tfrecord")))
         # Waits until it writes again, so that each round gets further, then kills it at any moment.
-        while len(list(part.glob("*.tfrecord"))) <= before:
+        while child.poll() is None and len(list(part.glob("*.tfrecord"))) <= before:
             time.sleep(0.002)
         time.sleep(generator.uniform(0, 0.05))
+        assert child.poll() is None
         os.kill(child.pid, signal.SIGKILL)
         assert child.wait() == -signal.SIGKILL
     nothing.close()
