@@ -43,11 +43,12 @@ cause: ## write the folder of a new cause, with examples that fail: make cause N
 	@test -n "$(NAME)" || { echo "name it: make cause NAME=family/the-pattern"; exit 2; }
 	$(PYTHON) clinic/new_cause.py $(NAME)
 
+# pytest may keep the tests that it has compiled, which saves each worker ten seconds.
 # mypy runs beside the tests, because it uses one core. pytest's closing line is the last one, unless there are errors of types.
 test: style ## lint, types, and tests against the built wheel, AT_ONCE=2 files at a time
 	@mkdir -p build
 	@$(BIN)/mypy > build/types.txt & types=$$!; \
-	SLOWTRAIN_TEST_WHEEL=1 $(BIN)/pytest -m 'not slow and not bench' -n $(AT_ONCE) --dist loadfile --no-loadscope-reorder $(TESTS) $(PYTEST); \
+	PYTHONDONTWRITEBYTECODE= SLOWTRAIN_TEST_WHEEL=1 $(BIN)/pytest -m 'not slow and not bench' -n $(AT_ONCE) --dist loadfile --no-loadscope-reorder $(TESTS) $(PYTEST); \
 	tested=$$?; wait $$types || { cat build/types.txt; exit 1; }; exit $$tested
 
 test-slow: $(VENV)/.wheel ## the tests that take minutes: every lint example trained, memory forecasts

@@ -15,6 +15,8 @@ from typing import Any, NamedTuple
 from slowtrain.trace import Trace
 from slowtrain.trace.loading import recording_trace
 
+from .. import warm  # noqa: TID252  tests are no package
+
 DRIVER = """
 import sys
 from pathlib import Path
@@ -90,15 +92,20 @@ def recorded(
 def run_series(folder: Path, scripts: Mapping[str, Script], **env: str) -> dict[str, Done]:
     """Runs scripts one after another in one process, each in a block of ``slowtrain.record`` if it is recorded.
 
-    The framework is imported once, which takes longer than most scripts do.
+    TensorFlow is imported once, for all series; another framework once in each.
     """
     folders = {name: write(folder, script.text, f"{name}/script.py").parent for name, script in scripts.items()}
     given = [
         (str(folders[name]), script.recorded, {"windows": script.windows, "on_nonfinite": script.on_nonfinite})
         for name, script in scripts.items()
     ]
-    done = _run([sys.executable, "-c", SERIES_DRIVER, json.dumps(given)], folder, timeout_s=600.0, env=env)
-    assert done.code == 0, done.err
+    command = [sys.executable, "-c", SERIES_DRIVER, json.dumps(given)]
+    if sys.platform == "linux" and all("tensorflow" in script.text for script in scripts.values()):
+        ended, said = warm.run(command, environment(**env), timeout_s=600.0)
+    else:
+        done = _run(command, folder, timeout_s=600.0, env=env)
+        ended, said = done.code, done.err
+    assert ended == 0, said
     found = {}
     for name, place in folders.items():
         code, out, err = (place.joinpath(file).read_text(encoding="utf-8") for file in ("code", "out", "err"))

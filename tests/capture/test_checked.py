@@ -71,6 +71,7 @@ def loop(data: str = "", rate: float = 0.01, loss: str = SQUARE, jit: bool = Fal
     return LOOP.format(data=data, rate=rate, loss=loss, jit=jit, each=each)
 
 
+HEALTHY = loop() + loop(jit=True) + FIT.format(data="", loss=MEAN) + FIT.format(data="x[900:] *= np.nan", loss=MEAN)
 SCRIPTS = {
     "logarithm": loop("y[405] = 0", loss=LOGARITHM),
     "logarithm, XLA": loop("y[405] = 0", loss=LOGARITHM, jit=True),
@@ -90,6 +91,7 @@ SCRIPTS = {
     "share, variable_values.BUDGET_SHARE = variable_values.BUDGET_SHARE, 1e-12\n"
     + loop("y[405] = 0", loss=LOGARITHM, each="__import__('time').sleep(0.02)")
     + "variable_values.BUDGET_SHARE = share\n",
+    "healthy": HEALTHY,
     # ResNet50 with Adam has as much; the limit is an eighth of what is free.
     "a third of a gigabyte": loop(
         "y[405] = 0\nlarge = tf.Variable(tf.zeros([80_000_000]))", loss=f"{LOGARITHM} + large[0]"
@@ -99,13 +101,9 @@ SCRIPTS = {
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, running.Done]:
-    scripts = {name: running.Script(text, on_nonfinite="report") for name, text in SCRIPTS.items()}
+    scripts = {"alone": running.Script(HEALTHY, recorded=False)}
+    scripts |= {name: running.Script(text, on_nonfinite="report") for name, text in SCRIPTS.items()}
     return running.run_series(tmp_path_factory.mktemp("checked"), scripts)
-
-
-def run(folder: Path, script: str, mode: str | None = "report") -> running.Done:
-    env = {"SLOWTRAIN_ON_NONFINITE": mode} if mode else {}
-    return running.recorded(folder / "run", running.write(folder, script), windows=False, env=env)
 
 
 def checked(done: running.Done) -> tuple[Trace, dict[str, Any]]:
@@ -164,7 +162,9 @@ def test_stop_ends_the_script_as_ctrl_c_does_even_in_a_background_job(tmp_path: 
     """A shell begins a background job with interrupts ignored, so that its own Ctrl-C does not reach it."""
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
-        done = run(tmp_path, loop("x[100, 3] = np.nan", each="__import__('time').sleep(0.05)"), mode="stop")
+        script = running.write(tmp_path, loop("x[100, 3] = np.nan", each="__import__('time').sleep(0.05)"))
+        env = {"SLOWTRAIN_ON_NONFINITE": "stop"}
+        done = running.recorded(tmp_path / "run", script, windows=False, env=env)
     finally:
         signal.signal(signal.SIGINT, before)
     assert done.code == 130
@@ -190,10 +190,8 @@ def test_of_several_batches_in_one_call_it_says_why_and_what_to_do(runs: dict[st
     )
 
 
-def test_training_is_the_same_to_the_last_bit_before_and_after_the_report(tmp_path: Path) -> None:
-    healthy = loop() + loop(jit=True) + FIT.format(data="", loss=MEAN)
-    script = healthy + FIT.format(data="x[900:] *= np.nan", loss=MEAN)
-    with_it, without = run(tmp_path / "with", script), run(tmp_path / "without", script, mode=None)
+def test_training_is_the_same_to_the_last_bit_before_and_after_the_report(runs: dict[str, running.Done]) -> None:
+    with_it, without = runs["healthy"], runs["alone"]
     assert with_it.code == without.code == 0
     assert with_it.out == without.out
     assert with_it.out.count("END") == 4

@@ -11,7 +11,7 @@ from slowtrain import diagnose
 from slowtrain.trace.loading import recording_trace
 
 from . import running
-from .test_checked import checked, run
+from .test_checked import checked
 
 pytestmark = pytest.mark.tensorflow
 
@@ -209,9 +209,10 @@ def test_keras_with_run_eagerly(runs: dict[str, running.Done]) -> None:
 
 @pytest.mark.slow
 def test_training_is_the_same_to_the_last_bit_before_and_after_the_report(tmp_path: Path) -> None:
-    for bad in (loop("x[100, 3] = np.nan"), FIT.format(data="x[900:] *= np.nan", loss=MEAN)):
-        script = loop() + FIT.format(data="", loss=MEAN) + bad
-        with_it, without = run(tmp_path / "with", script), run(tmp_path / "without", script, mode=None)
+    for place, bad in ("loop", loop("x[100, 3] = np.nan")), ("fit", FIT.format(data="x[900:] *= np.nan", loss=MEAN)):
+        script = running.Script(loop() + FIT.format(data="", loss=MEAN) + bad, on_nonfinite="report")
+        scripts = {"without": script._replace(recorded=False), "with": script}
+        without, with_it = running.run_series(tmp_path / place, scripts).values()
         assert with_it.code == without.code == 0
         assert with_it.out.count("END") == 3
         assert with_it.out == without.out

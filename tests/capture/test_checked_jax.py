@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -45,6 +44,7 @@ SCRIPTS = {
     "logarithm": fit("x[320:] *= 1000", LOGARITHM, epochs=1),
     "logarithm, eager": fit("x[320:] *= 1000", LOGARITHM, eagerly=True, epochs=1),
     "root": fit("x[320:336] = 0", ROOT),
+    "healthy": fit() + fit("x[500, 3] = np.nan"),
     "data": fit("x[500, 3] = np.nan"),
     "faint": fit().replace("model.compile", FAINT + "model.compile"),
     "faint, eager": fit(eagerly=True).replace("model.compile", FAINT + "model.compile"),
@@ -52,23 +52,15 @@ SCRIPTS = {
 
 
 @pytest.fixture(scope="module")
-def jax() -> None:
+def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, running.Done]:
     for module in ("jax", "keras"):
         if importlib.util.find_spec(module) is None:  # not imported: Keras would look for TensorFlow
             pytest.skip(f"{module} is not installed here")
-
-
-@pytest.fixture(scope="module")
-def runs(jax: None, tmp_path_factory: pytest.TempPathFactory) -> dict[str, running.Done]:
-    scripts = {name: running.Script(text, on_nonfinite="report") for name, text in SCRIPTS.items()}
+    scripts = {"alone": running.Script(SCRIPTS["healthy"], recorded=False)}
+    scripts |= {name: running.Script(text, on_nonfinite="report") for name, text in SCRIPTS.items()}
     scripts["stop"] = running.Script(fit("x[500, 3] = np.nan", epochs=3000), on_nonfinite="stop")
     scripts["metric"] = running.Script(fit(ODD).replace("loss_of, ", "loss_of, metrics=[odd], "), on_nonfinite="stop")
     return running.run_series(tmp_path_factory.mktemp("checked"), scripts, KERAS_BACKEND="jax")
-
-
-def run(folder: Path, script: str, mode: str | None = "report") -> running.Done:
-    env = {"KERAS_BACKEND": "jax", **({"SLOWTRAIN_ON_NONFINITE": mode} if mode else {})}
-    return running.recorded(folder / "run", running.write(folder, script), windows=False, env=env)
 
 
 def checked(done: running.Done) -> dict[str, Any]:
@@ -127,11 +119,8 @@ def test_stop_ends_the_script_as_ctrl_c_does(runs: dict[str, running.Done]) -> N
     assert checked(done)["stopped"]
 
 
-@pytest.mark.usefixtures("jax")
-def test_training_is_the_same_to_the_last_bit(tmp_path: Path) -> None:
-    script = fit(epochs=3) + fit("x[500, 3] = np.nan", epochs=3)
-    with_it = run(tmp_path / "with", script)
-    without = run(tmp_path / "without", script, mode=None)
+def test_training_is_the_same_to_the_last_bit(runs: dict[str, running.Done]) -> None:
+    with_it, without = runs["healthy"], runs["alone"]
     assert with_it.code == without.code == 0
     assert with_it.out.count("END") == 2
     assert with_it.out == without.out

@@ -128,8 +128,7 @@ SCRIPT = LOOP + TURNS + SEVERAL
 @pytest.fixture(scope="module")
 def graphs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """What was noted of each training function of the script, by its name."""
-    folder = tmp_path_factory.mktemp("graphs")
-    done = running.recorded(folder / "run", running.write(folder, SCRIPT), windows=False)
+    done = running.run_series(tmp_path_factory.mktemp("graphs"), {"all": running.Script(SCRIPT)})["all"]
     assert done.code == 0, done.err
     raw = reader.read_recording(done.folder)
     assert "faults" not in raw.facts

@@ -77,10 +77,8 @@ print(threading.enumerate() == [threading.main_thread()], threading.active_count
 
 # Errors that the interpreter prints: of a function, of a graph that cannot be made, and last of a fit.
 FAILS = (
-    HEADER
-    + STEP
+    STEP
     + """
-import sys
 def outer(a):
     return inner(a)
 def inner(a):
@@ -103,24 +101,28 @@ train()
 )
 
 
-def test_the_same_numbers_warnings_and_habits(tmp_path: Path) -> None:
-    script = running.write(tmp_path, HABITS)
-    alone = running.plain(script)
-    guest = running.recorded(tmp_path / "run", script)
-    assert alone.code == 0, alone.err
+@pytest.fixture(scope="module")
+def both(tmp_path_factory: pytest.TempPathFactory) -> tuple[running.Done, running.Done]:
+    """A script alone, and recorded."""
+    folder = tmp_path_factory.mktemp("both")
+    script = running.write(folder, HABITS + FAILS)
+    return running.plain(script), running.recorded(folder / "run", script)
+
+
+def test_the_same_numbers_warnings_and_habits(both: tuple[running.Done, running.Done]) -> None:
+    alone, guest = both
+    assert "\nfreed " in alone.out, alone.err
     assert _timeless(guest.out).splitlines() == _timeless(alone.out).splitlines()
-    assert guest.code == 0
     assert _warnings(guest.err) == _warnings(alone.err)
     assert reader.read_recording(guest.folder).facts.get("faults", []) == []
 
 
-def test_the_same_tracebacks(tmp_path: Path) -> None:
-    script = running.write(tmp_path, FAILS)
-    alone, guest = running.plain(script), running.recorded(tmp_path / "run", script)
+def test_the_same_tracebacks(both: tuple[running.Done, running.Done]) -> None:
+    alone, guest = both
     assert (guest.code, alone.code) == (1, 1)
     assert _frames(guest.err) == _frames(alone.err)
     assert sum("script.py" in frame for frame in _frames(guest.err)) >= 6
-    assert "slowtrain" not in guest.err.replace(str(tmp_path), "")
+    assert "slowtrain" not in guest.err.replace(str(guest.folder.parent), "")
     assert _errors(guest.err) == _errors(alone.err)
     for said in ("in outer", "NameError: ", "ValueError: the user's own"):
         assert said in guest.err

@@ -268,8 +268,8 @@ for a, b in ds:
 @pytest.mark.parametrize("loop", [FIT, LOOP])
 def test_no_wrapper_runs_in_each_step_of_a_real_loop(loop: str, tmp_path: Path) -> None:
     """What a bench measures is what somebody thought of; here it is asked of all that is wrapped."""
-    script = running.write(tmp_path, COUNTED.format(mark=FILE_MARK) + loop + "print('CALLS', dict(calls))\n")
-    done = running.recorded(tmp_path / "run", script, windows=False)
+    script = running.Script(COUNTED.format(mark=FILE_MARK) + loop + "print('CALLS', dict(calls))\n")
+    done = running.run_series(tmp_path, {"loop": script})["loop"]
     said = next(row for row in done.out.splitlines() if row.startswith("CALLS"))
     calls = ast.literal_eval(said.partition(" ")[2])
     calls.pop("<lambda>", None)  # that hands on: train_function of Keras 2 is an object, for which wrapt stands

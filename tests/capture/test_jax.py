@@ -53,20 +53,10 @@ log = model.fit(x, np.zeros((640, 768)), batch_size=40, epochs=4, verbose=0)
 """
 
 
-@pytest.fixture(scope="module")
-def jax() -> None:
-    for module in ("jax", "keras"):
-        if importlib.util.find_spec(module) is None:  # not imported: Keras would look for TensorFlow
-            pytest.skip(f"{module} is not installed here")
-
-
-@pytest.mark.usefixtures("jax")
-def test_a_dataset_in_python_is_what_its_steps_wait_for(tmp_path: Path) -> None:
-    script = running.write(tmp_path, ITEMS)
-    plain = running.plain(script, env={"KERAS_BACKEND": "jax"})
-    done = running.recorded(tmp_path / "run", script, env={"KERAS_BACKEND": "jax"})
+def test_a_dataset_in_python_is_what_its_steps_wait_for(runs: dict[str, running.Done]) -> None:
+    done = runs["items"]
     trace = running.loaded(done)
-    assert done.out == plain.out, "the same losses, to the last digit"
+    assert done.out == runs["plain"].out, "the same losses, to the last digit"
     assert trace.share(Category.INPUT) > 0.5
     (producer,) = trace.producers
     assert producer.lines[0].place.line == running.line(ITEMS, "the hot line")
@@ -81,8 +71,16 @@ def test_a_dataset_in_python_is_what_its_steps_wait_for(tmp_path: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def runs(jax: None, tmp_path_factory: pytest.TempPathFactory) -> dict[str, running.Done]:
-    scripts = {"arrays": running.Script(ARRAYS), "profiled": running.Script(PROFILED, windows=True)}
+def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, running.Done]:
+    for module in ("jax", "keras"):
+        if importlib.util.find_spec(module) is None:  # not imported: Keras would look for TensorFlow
+            pytest.skip(f"{module} is not installed here")
+    scripts = {
+        "plain": running.Script(ITEMS, recorded=False),
+        "items": running.Script(ITEMS, windows=True),
+        "arrays": running.Script(ARRAYS),
+        "profiled": running.Script(PROFILED, windows=True),
+    }
     return running.run_series(tmp_path_factory.mktemp("jax"), scripts, KERAS_BACKEND="jax")
 
 

@@ -147,7 +147,7 @@ KERAS_LOOP = """
 
 @pytest.mark.tensorflow
 def test_the_losses_of_a_fit_are_recorded_as_means_since_the_epoch_began(tmp_path: Path) -> None:
-    done = running.recorded(tmp_path / "run", running.write(tmp_path, KERAS_LOOP), windows=False)
+    done = running.run_series(tmp_path, {"fit": running.Script(KERAS_LOOP)})["fit"]
     assert done.code == 0, done.err
     trace = recording_trace.load_recording(done.folder)
     assert trace.facts.get("faults", []) == []

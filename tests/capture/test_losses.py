@@ -10,13 +10,13 @@ from . import running
 
 pytestmark = pytest.mark.tensorflow
 
-# Two hundred steps of some ten milliseconds, in one epoch.
+# A hundred and twenty steps of some ten milliseconds, in one epoch.
 FIT = """
 import time
 import numpy as np, tensorflow as tf
 keras = tf.keras
 keras.utils.set_random_seed(1)
-x = np.random.default_rng(0).normal(size=(1600, 8)).astype("float32")
+x = np.random.default_rng(0).normal(size=(960, 8)).astype("float32")
 y = x[:, :1].copy()
 {data}
 
@@ -78,10 +78,10 @@ def fit(data: str = "", metrics: str = "[odd]", eagerly: bool = False) -> str:
 
 
 SCRIPTS = {
-    "loss": running.Script(fit("x[800:] = np.nan")),
+    "loss": running.Script(fit("x[400:] = np.nan")),
     "metric": running.Script(fit(), on_nonfinite="stop"),
     "metric, eager": running.Script(fit(eagerly=True), on_nonfinite="stop"),
-    "op": running.Script(fit("x[800:, 3] = np.nan"), on_nonfinite="report"),
+    "op": running.Script(fit("x[400:, 3] = np.nan"), on_nonfinite="report"),
     "no training": running.Script(LOOP),
     "returned": running.Script(QUICK.format(returned="loss")),
     "nothing returned": running.Script(QUICK.format(returned="None")),
@@ -96,7 +96,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, running.Done]:
 def test_the_loss_of_a_fit_is_seen_in_the_midst_of_an_epoch_beside_such_a_metric(runs: dict[str, running.Done]) -> None:
     (event,) = running.loaded(runs["loss"]).events_of("nonfinite")
     assert event.name == "loss"
-    assert 100 <= event.data["step"] <= 170
+    assert 50 <= event.data["step"] <= 110
 
 
 @pytest.mark.parametrize("name", ["metric", "metric, eager"])
@@ -108,7 +108,7 @@ def test_a_metric_that_is_no_number_is_no_loss_and_stops_nothing(name: str, runs
 
 def test_of_a_loss_the_first_op_is_named_beside_such_a_metric(runs: dict[str, running.Done]) -> None:
     (event,) = running.loaded(runs["op"]).events_of("checked")
-    assert (event.data["step"], event.data["origin"]["kind"]) == (101, "data")
+    assert (event.data["step"], event.data["origin"]["kind"]) == (51, "data")
 
 
 def test_what_a_function_gives_that_does_not_train_is_no_loss(runs: dict[str, running.Done]) -> None:

@@ -27,7 +27,7 @@ keras = tf.keras
 
 def batches():
     for _ in range(60):
-        time.sleep(0.015)
+        time.sleep(0.008)
         yield np.ones((8, 4), "float32"), np.ones((8, 1), "float32")
 
 data = tf.data.Dataset.from_generator(batches, output_signature=(tf.TensorSpec((8, 4)), tf.TensorSpec((8, 1))))
@@ -161,7 +161,7 @@ def test_a_monitor_records_each_fit(printed: Printed) -> None:
 @pytest.mark.tensorflow
 def test_a_monitor_tells_what_its_steps_wait_for(printed: Printed) -> None:
     for one in printed["fits"]:
-        assert float(str(one["input"])) > 0.2  # each batch takes 15 ms to make
+        assert float(str(one["input"])) > 0.2  # each batch takes 8 ms to make
         assert float(str(one["python"])) < 0.1  # what Keras does between steps is not the user's
 
 
@@ -326,7 +326,9 @@ alerts, answers, seen = [], [], []
 
 class Spoils(keras.callbacks.Callback):
     def on_epoch_begin(self, epoch, logs=None):
-        if epoch == 3:
+        if answers and alerts and os.path.exists("told"):
+            self.model.stop_training = True
+        if epoch == 1:
             kernel = self.model.layers[-1].kernel
             kernel.assign(kernel * float("nan"))
 
@@ -346,7 +348,7 @@ print(json.dumps({"children": len(psutil.Process().children()), "listening": lis
 quiet.close()
 threading.Thread(target=ask, daemon=True).start()
 program = "open('told', 'a').write(__import__('os').environ['SLOWTRAIN_ALERT_ID'])"
-model.fit(data, epochs=8, verbose=0, callbacks=[Spoils(), slowtrain.Monitor(
+model.fit(data, epochs=40, verbose=0, callbacks=[Spoils(), slowtrain.Monitor(
     "runs", on_alert=lambda alert: alerts.append((alert.id, threading.current_thread() is threading.main_thread())),
     alert_command=f'{sys.executable} -c "{program}"', prometheus_port=port, tensorboard="logs")])
 scalars = [

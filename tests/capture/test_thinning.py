@@ -40,13 +40,13 @@ def incompressible(recorder: Recorder, chunks: int) -> None:
 
 
 def test_it_stays_under_its_size(tmp_path: Path) -> None:
-    """A profiler's window beside it counts; without thinning it would be twice as large."""
+    """A profiler's window beside it counts; without thinning it would be half as large again."""
     (tmp_path / "window-1").mkdir()
     (tmp_path / "window-1" / "a.xplane.pb").write_bytes(bytes(3_000_000))
     recorder = Recorder(tmp_path, MIN_MAX_BYTES + 4_000_000)
     recorder.open()
     most = 0
-    for _ in range(20):
+    for _ in range(12):
         incompressible(recorder, 80)
         most = max(most, size(tmp_path))
     recorder.close()
@@ -54,8 +54,8 @@ def test_it_stays_under_its_size(tmp_path: Path) -> None:
     assert not (tmp_path / "ended.txt").exists()
     assert 10_000_000 < most < recorder.max_bytes
     raw = reader.read_recording(tmp_path)
-    assert len(raw.lanes["step"]) < 1_000_000
-    assert sum(h.count([1]) for h in raw.holes) + sum(raw.pieces["step"] >= 0) == 1_600_000
+    assert len(raw.lanes["step"]) < 700_000
+    assert sum(h.count([1]) for h in raw.holes) + sum(raw.pieces["step"] >= 0) == 960_000
 
 
 @pytest.mark.parametrize("stopped", [True, False])
@@ -130,7 +130,7 @@ def test_it_can_be_read_while_it_is_thinned(tmp_path: Path) -> None:
 
     watcher = threading.Thread(target=watch)
     watcher.start()
-    incompressible(recorder, 400)
+    incompressible(recorder, 280)
     done.set()
     watcher.join()
     recorder.close()
@@ -173,12 +173,12 @@ def test_samples_keep_their_peaks(tmp_path: Path) -> None:
 
 
 def test_very_many_epochs(tmp_path: Path) -> None:
-    """A hundred thousand epochs of two steps: what each leaves is bounded, and no step crosses an epoch's end."""
-    folder = made_up.record(tmp_path / "run", 200_000, 20_000_000, epoch=2)
-    assert size(folder) < 20_000_000
+    """Thirty thousand epochs of two steps: what each leaves is bounded, and no step crosses an epoch's end."""
+    folder = made_up.record(tmp_path / "run", 60_000, 20_000_000, epoch=2)
+    assert size(folder) < 4_000_000
     trace = recording_trace.load_recording(folder)
     assert len(trace.events) < 20_000
-    assert trace.steps.count == pytest.approx(200_000, rel=2e-3)
+    assert trace.steps.count == pytest.approx(60_000, rel=2e-3)
     assert trace.step_ms == pytest.approx(2.0, rel=0.04)
     spent = {p.name: p.share for p in trace.run.parts}
     assert spent["callback"] == pytest.approx(40 / 44.2, rel=0.05)  # twenty steps' time after each two

@@ -361,10 +361,7 @@ def test_where_a_python_function_becomes_an_op() -> None:
             return tf.numpy_function(count, [x], tf.int64)
         """
     trace = recorded(EAGER, text)
-    assert [[p.line for p in source_places.wrapping_places(trace, [Place(DRAWN_FILE, n)])] for n in (2, 4)] == [
-        [6],
-        [],
-    ]
+    assert [[p.line for p in source_places.wrapping_places(trace, [Place(DRAWN_FILE, n)])] for n in (2, 4)] == [[6], []]
 
 
 def test_where_the_batch_is_written() -> None:

@@ -77,9 +77,7 @@ QUIET = {
         "keras.backend.set_floatx('float64')\n",
         "w = tf.Variable(np.zeros(9))\nt = tf.GradientTape()\n",
     ],
-    "compute/unfused-rnn": [
-        "from own import LSTM\nm = LSTM(8, unroll=True)\n" + FIT,
-    ],
+    "compute/unfused-rnn": ["from own import LSTM\nm = LSTM(8, unroll=True)\n" + FIT],
     "compute/handwritten-op": [
         LAYER.format(9, "return tf.matmul(tf.one_hot(ids, 9), self.table)"),
         "y = tf.one_hot(labels, 5000)\nloss = tf.nn.softmax_cross_entropy_with_logits(y, z)\n",

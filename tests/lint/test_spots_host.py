@@ -134,18 +134,16 @@ FOUND = {
 
 QUIET = {
     "drift/growing-step": [
-        "out = np.zeros((0, 4))\nfor x in ds:\n    out = np.concatenate([out, model(x)])\nmodel.fit(out, out)\n",
+        "out = np.zeros((0, 4))\nfor x in ds:\n    out = np.concatenate([out, model(x)])\nmodel.fit(out, out)\n"
     ],
     "startup/slow-startup": [
-        "from keras import applications as a\nk = {1: a.ResNet50, 2: a.VGG16, 3: a.VGG19}\nm = k[n]()\nm.fit(x)\n",
+        "from keras import applications as a\nk = {1: a.ResNet50, 2: a.VGG16, 3: a.VGG19}\nm = k[n]()\nm.fit(x)\n"
     ],
     "host/eager-step": [
         OWN + "model = Net()\nstep = tf.function(model.train_step)\nfor x in ds:\n    step(x)\n",
         "tf.config.run_functions_eagerly(False)",
     ],
-    "host/retracing": [
-        STEP + "for x, y in ds:\n    step(x, y, 0.1)\n",
-    ],
+    "host/retracing": [STEP + "for x, y in ds:\n    step(x, y, 0.1)\n"],
     "host/compile-in-loop": [
         "for train in folds:\n    model = build()\n    model.compile('adam', 'mse')\n    model.fit(x[train], y)\n",
         "for layer in model.layers:\n    g = tf.function(layer)\n    g(x)\n",
@@ -160,26 +158,24 @@ QUIET = {
             ".fit(s, t, epochs=1)", ".fit(s, t)"
         ),
     ],
-    "host/heavy-callback": [
-        "cb = keras.callbacks.ModelCheckpoint('a.keras', save_freq=5000)",
-    ],
+    "host/heavy-callback": ["cb = keras.callbacks.ModelCheckpoint('a.keras', save_freq=5000)"],
     "host/elementwise-preprocessing": [
-        "x = np.random.rand(500, 4)\nout = []\nfor row in x:\n    out.append(np.sum(row ** 2))\nmodel.fit(x, out)\n",
+        "x = np.random.rand(500, 4)\nout = []\nfor row in x:\n    out.append(np.sum(row ** 2))\nmodel.fit(x, out)\n"
     ],
     "host/miscounted-steps": [
         (
             "x = np.zeros((640, 3))\nds = tf.data.Dataset.from_tensor_slices(x).repeat().batch(32)\n"
             "model.fit(ds, steps_per_epoch=len(x) // 32, epochs=3)\n"
-        ),
+        )
     ],
     "host/frequent-validation": [
         (
             "test = tf.data.Dataset.from_tensor_slices(np.zeros((640, 3))).batch(32)\nfor step in range(10_000):\n"
             "    model.train_on_batch(a, b)\n    if step % 1000 == 0:\n        for v in test:\n            score(v)\n"
-        ),
+        )
     ],
     "host/garbage-collection": [
-        "import gc\nfor i in range(9):\n    model.train_on_batch(x, x)\n    if i % 99 == 0:\n        gc.collect()\n",
+        "import gc\nfor i in range(9):\n    model.train_on_batch(x, x)\n    if i % 99 == 0:\n        gc.collect()\n"
     ],
 }
 

@@ -80,10 +80,7 @@ FOUND: dict[str, list[tuple[str, int]]] = {
             5,
         ),
     ],
-    "input/sequential-map": [
-        (OPTION % None + PARALLEL % "a.n", 7),
-        (PARALLEL % "1", 3),
-    ],
+    "input/sequential-map": [(OPTION % None + PARALLEL % "a.n", 7), (PARALLEL % "1", 3)],
     "input/python-input": [
         (
             TICKETS
@@ -196,9 +193,7 @@ QUIET: dict[str, list[str]] = {
         + ".cache().map(large, 4).batch(8)\nmodel.fit(ds, epochs=9)\n",
         MEL + ROWS + ".cache().map(mel, 4).batch(8)\nmodel.fit(ds)\n",
     ],
-    "input/sequential-map": [
-        "C = {'workers': 1}\nC['workers'] = many()\n" + PARALLEL % "C['workers']",
-    ],
+    "input/sequential-map": ["C = {'workers': 1}\nC['workers'] = many()\n" + PARALLEL % "C['workers']"],
     "input/python-input": [
         TICKETS + "def made(source):\n" + MADE % "source" + "model.fit(made(other))\n",
         ATOMS % ("keras.utils.PyDataset", "        return np.sum(np.abs(points[:, None] - points) < 1)\n"),
@@ -214,7 +209,7 @@ QUIET: dict[str, list[str]] = {
         + RECORDS.replace(".batch", ".cache().batch"),
     ],
     "transfer/per-step-feed": [
-        STEP + TRIP % "load(r)" + FEED % "        step(tf.convert_to_tensor([t.track for t in group], tf.float32))\n",
+        STEP + TRIP % "load(r)" + FEED % "        step(tf.convert_to_tensor([t.track for t in group], tf.float32))\n"
     ],
     "machine/limited-host": [
         (

@@ -249,7 +249,7 @@ QUIET = {
         ),
     ],
     "compute/double-precision": [
-        DRAW + "w = tf.Variable(tf.constant(rng.normal(size=(30, 40)), tf.float32))\nt = tf.GradientTape()\n",
+        DRAW + "w = tf.Variable(tf.constant(rng.normal(size=(30, 40)), tf.float32))\nt = tf.GradientTape()\n"
     ],
     "compute/handwritten-op": [
         MINED.format("far.append(tf.reduce_max(z[a] * far[-1]))"),

@@ -300,13 +300,7 @@ def test_a_clock_that_is_set_does_not_kill_the_run(tmp_path: Path, monkeypatch: 
     made = Making(tmp_path / "run", 30.0)
     made.until_now()
     made.write(
-        facts={
-            "child": {
-                "pid": os.getpid(),
-                "born": host_facts.process_birth(os.getpid()),
-                "begun_ns": made.start_ns,
-            }
-        }
+        facts={"child": {"pid": os.getpid(), "born": host_facts.process_birth(os.getpid()), "begun_ns": made.start_ns}}
     )
     noted = psutil.Process.create_time
     monkeypatch.setattr(psutil.Process, "create_time", lambda self: noted(self) + 3600.0)

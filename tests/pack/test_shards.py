@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import io
 import json
+import os
 import random
 import resource
 import signal
-import subprocess
 import sys
+import textwrap
 import time
+from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +19,13 @@ import pytest
 
 from slowtrain.errors import InputError
 
+from .. import warm  # noqa: TID252  tests are no package
 from . import packing
 
 pytestmark = pytest.mark.tensorflow
 
 RECORDS = [bytes([n % 251]) * (n * 37 % 900) for n in range(400)]
-SHARD_BYTES, KILLS = 10_000, 4
+SHARD_BYTES = 10_000
 
 
 def written(folder: Path, stop: int | None = None, plan: str = "plan") -> Any:
@@ -151,7 +155,6 @@ PACK = """
 
     data = tf.data.Dataset.range(6000).map(lambda n: (tf.fill([50, 50], n), tf.strings.as_string(n)))
     form = element_records.describe_elements(data.element_spec)
-    print("ready", flush=True)
     try:
         found = packing_job.pack_datasets([data], packing_job.PackingJob(sys.argv[1], "plan", form, 6000, 1 << 20))
         print(found.resumed)
@@ -160,28 +163,34 @@ PACK = """
 """
 
 
-def test_killed_at_random_moments_the_bytes_are_the_same(tmp_path: Path) -> None:
-    done = packing.run(tmp_path, PACK, str(tmp_path / "whole"))
-    assert done.returncode == 0, done.stderr
+def packed_here(folder: Path) -> str:
+    """The same in this process; what it prints."""
+    with pytest.MonkeyPatch.context() as patch, redirect_stdout(io.StringIO()) as said:
+        patch.setattr(sys, "argv", ["run.py", str(folder)])
+        exec(textwrap.dedent(PACK), {})
+    return said.getvalue()
+
+
+@pytest.mark.parametrize("kills", [2, pytest.param(4, marks=pytest.mark.slow)])
+def test_killed_at_random_moments_the_bytes_are_the_same(kills: int, tmp_path: Path) -> None:
+    packed_here(tmp_path / "whole")
     whole, generator = tmp_path / "whole", random.Random(7)
     folder, part = tmp_path / "killed", tmp_path / "killed.part"
-    for _ in range(KILLS):
-        child = subprocess.Popen([sys.executable, str(tmp_path / "run.py"), str(folder)], stdout=subprocess.PIPE)
-        assert child.stdout is not None
-        child.stdout.readline()
+    command = [sys.executable, "-c", textwrap.dedent(PACK), str(folder)]
+    nothing = (tmp_path / "printed").open("w+")
+    for _ in range(kills):
+        child = warm.WarmProcess(command, env=os.environ, stdin=nothing, stdout=nothing)
         before = len(list(part.glob("*.tfrecord")))
         # Waits until it writes again, so that each round gets further, then kills it at any moment.
         while child.poll() is None and len(list(part.glob("*.tfrecord"))) <= before:
             time.sleep(0.002)
         time.sleep(generator.uniform(0, 0.05))
         assert child.poll() is None
-        child.send_signal(signal.SIGKILL)
-        child.wait()
-        child.stdout.close()
+        os.kill(child.pid, signal.SIGKILL)
+        assert child.wait() == -signal.SIGKILL
+    nothing.close()
     assert not folder.exists()
-    done = packing.run(tmp_path, PACK, str(folder))
-    assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout.splitlines()[-1]) > KILLS  # elements of shards that were finished before
+    assert int(packed_here(folder)) > kills  # elements of shards that were finished before
     assert packing.contents(folder) == packing.contents(whole)
     assert not part.exists()
 
@@ -195,7 +204,7 @@ def test_a_disk_that_refuses_bytes(tmp_path: Path) -> None:
     assert said.startswith(f"cannot write {tmp_path}/packed.part/elements-00000.tfrecord.tmp (")
     assert said.endswith("finished shards are kept: make room and run the same command again")
     assert not (tmp_path / "packed").exists()
-    done = packing.run(tmp_path, PACK, str(tmp_path / "packed"))
+    packed_here(tmp_path / "packed")
     assert json.loads((tmp_path / "packed" / "manifest.json").read_text())["elements"] == 6000
 
 

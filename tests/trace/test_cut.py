@@ -69,7 +69,7 @@ def test_a_cut_again_changes_nothing(name: str) -> None:
     assert time_range.cut_profile(once, -EVER, EVER).data == once
 
 
-@pytest.mark.parametrize("name", COUNTS)
+@pytest.mark.parametrize("name", [pytest.param(n, marks=[pytest.mark.slow] * ("bert" in n)) for n in COUNTS])
 def test_two_halves_are_the_whole(name: str) -> None:
     data = trace(name).read_bytes()
     origin_ps = xplane.parse_space(data).origin_ns * 1000

@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import importlib
+import io
+import json
+import shutil
 import sys
+import tempfile
+from contextlib import redirect_stdout
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from slowtrain.cli import main
 
 ROOT = Path(__file__).parents[2]
 CLINIC = ROOT / "clinic"
@@ -35,7 +42,9 @@ def clinic() -> Any:
 
 @cache
 def answer(verb: str, name: str) -> Any:
-    return sys.modules["gpu_truth"].ask(verb, RECORDINGS / name)
+    with tempfile.TemporaryDirectory() as folder, redirect_stdout(io.StringIO()) as said:
+        main([verb, "--json", "-", str(shutil.copytree(RECORDINGS / name, Path(folder) / name))])
+    return sys.modules["gpu_truth"].read_answer(json.loads(said.getvalue()))
 
 
 def test_the_truth_is_about_these_recordings(clinic: Any) -> None:

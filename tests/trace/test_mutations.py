@@ -17,7 +17,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 FUZZ = os.environ.get("HYPOTHESIS_PROFILE") == "fuzz"
-MANY = 2_000_000 if FUZZ else 20_000
+MANY = 2_000_000 if FUZZ else 8_000
 INPUTS = int(os.environ.get("SLOWTRAIN_FUZZ_INPUTS", MANY))
 SEED = int(os.environ.get("SLOWTRAIN_FUZZ_SEED", "1"))
 MOST_CPU_S = 2.0 if FUZZ else math.inf  # for one input

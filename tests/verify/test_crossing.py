@@ -27,6 +27,7 @@ from slowtrain.verify.measurement.paired_trial import Bench
 from slowtrain.verify.measurement.probe_process import Probe, Script, Treatment
 
 from ..drawn_trace import parse_drawing as drawn_trace  # noqa: TID252  tests are no package
+from ..warm import warm_probes  # noqa: TID252  tests are no package
 
 BATCHES = (8, 64, 512)
 
@@ -282,6 +283,7 @@ def test_what_is_kept_with_a_recording_becomes_a_fact(tmp_path: Path) -> None:
 
 
 @pytest.mark.tensorflow
+@warm_probes()
 def test_settings_of_the_cpu_are_really_measured(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     script = tmp_path / "train.py"
     script.write_text(

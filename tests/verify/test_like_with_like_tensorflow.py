@@ -10,6 +10,7 @@ from slowtrain.model import Effect
 from slowtrain.verify.measurement.loss_parity import matched_parity
 from slowtrain.verify.measurement.probe_process import Origin, Probe
 
+from ..warm import warm_probes  # noqa: TID252  tests are no package
 from . import probing
 
 pytestmark = pytest.mark.tensorflow
@@ -43,6 +44,7 @@ LOOP = """
 """
 
 
+@warm_probes()
 def probe(tmp_path: Path, decorator: str) -> Probe:
     found = probing.probed(probing.write(tmp_path, LOOP.replace("DECORATOR", decorator)), to=tmp_path / "runs")
     assert found.failed is None

@@ -18,6 +18,7 @@ from slowtrain.verify.measurement import probe_process
 from slowtrain.verify.measurement.probe_process import CALLS, MAX_OUTPUT_BYTES, PROBE_ID_VARIABLE, TRAINING, Probe, Rule
 
 from ..drawn_trace import parse_drawing  # noqa: TID252  tests are no package
+from ..warm import warm_probes  # noqa: TID252  tests are no package
 from . import probing
 
 WORKERS = """
@@ -195,10 +196,12 @@ def steps(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Probe]:
     folder = tmp_path_factory.mktemp("steps")
     script = probing.write(folder / "project", STEPS)
     found = {}
-    for how in ("fit", "batches", "function", "eager"):
-        seed = 1 if how == "batches" else 0
-        found[how] = probing.probed(script, how, "1000000", to=folder / how, rule=SHORT, seed=seed)
-    found["short"] = probing.probed(script, "fit", "25", to=folder / "short", rule=Rule(seconds=60.0, steps=20))
+    with warm_probes():
+        for how in ("batches", "function", "eager"):
+            seed = 1 if how == "batches" else 0
+            found[how] = probing.probed(script, how, "1000000", to=folder / how, rule=SHORT, seed=seed)
+        found["short"] = probing.probed(script, "fit", "25", to=folder / "short", rule=Rule(seconds=60.0, steps=20))
+    found["fit"] = probing.probed(script, "fit", "1000000", to=folder / "fit", rule=SHORT)
     return found
 
 

@@ -22,6 +22,7 @@ from slowtrain.verify.learning_rates.loss_curves import LossCurve
 from slowtrain.verify.measurement import probe_process
 from slowtrain.verify.measurement.probe_process import Candidate, Probe, Rule, Script, Treatment
 
+from ..warm import warm_probes  # noqa: TID252  tests are no package
 from . import probing
 
 KERAS = tuple(int(part) for part in version("keras").split(".")[:2]) if find_spec("keras") else (0, 0)
@@ -48,6 +49,8 @@ ABOUT = {"parameters": 1000, "picture": [64, 64, 3], "layers": LAYERS, "backbone
          "compiled": True, "attention": [], "products": 1}  # fmt: skip
 SIXTEEN_BITS = {"dropout": 0.0, "dtype": "bfloat16"}
 DROPS = {"dropout": 0.1, "dtype": "bfloat16"}
+NEEDED = "needs a GPU of compute capability"
+FUSED_ALREADY = "Keras uses it already: the layers compute in 16 bits and drop no attention weights"
 ON_JAX = {"on_gpu": True, "on_jax": True, "capability": (9, 0)}
 
 
@@ -98,15 +101,11 @@ def test_the_output_is_never_made_narrower() -> None:
         (
             "fused attention",
             {"about": {"attention": [DROPS]}, **ON_JAX, "capability": (7, 5)},
-            "needs a GPU of compute capability 8.0 or later",
+            f"{NEEDED} 8.0 or later",
         ),
-        (
-            "fused attention",
-            {"about": {"attention": [SIXTEEN_BITS]}, **ON_JAX},
-            "Keras uses it already: the layers compute in 16 bits and drop no attention weights",
-        ),
+        ("fused attention", {"about": {"attention": [SIXTEEN_BITS]}, **ON_JAX}, FUSED_ALREADY),
         ("float8", {}, "needs a GPU with float8; a CPU computes it by converting it"),
-        ("float8", {"on_gpu": True, "capability": (8, 0)}, "needs a GPU of compute capability 8.9 or later"),
+        ("float8", {"on_gpu": True, "capability": (8, 0)}, f"{NEEDED} 8.9 or later"),
         (
             "float8",
             {"on_gpu": True, "capability": (9, 0), "about": {"products": 0}},
@@ -221,6 +220,7 @@ SCRIPT = """
 """
 
 
+@warm_probes()
 def traced(tmp_path: Path, text: str = SCRIPT, rule: Rule | None = None, **treatment: Any) -> Trace:
     script = probing.write(tmp_path / "project", text)
     candidate = Candidate("one", {}, Treatment(**treatment))
@@ -291,6 +291,7 @@ def test_dense_layers_are_trained_in_float8(tmp_path: Path) -> None:
 
 @keras_3
 @pytest.mark.tensorflow
+@warm_probes()
 def test_attention_that_cannot_be_fused_fails(tmp_path: Path) -> None:
     script = probing.write(tmp_path / "project", ATTENTION_SCRIPT)
     treatment = Treatment(model=("mixed-bfloat16", "fused-attention"))
@@ -390,6 +391,7 @@ NO_MODEL = """
 
 
 @pytest.mark.tensorflow
+@warm_probes()
 @pytest.mark.parametrize(
     ("text", "why"),
     [

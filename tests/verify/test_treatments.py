@@ -18,6 +18,7 @@ from slowtrain.verify.measurement.edited_files import EditedFiles
 from slowtrain.verify.measurement.paired_trial import Bench
 from slowtrain.verify.measurement.probe_process import Candidate, Probe, Rule, Script, Treatment
 
+from ..warm import warm_probes  # noqa: TID252  tests are no package
 from . import probing
 
 THREADS = """
@@ -62,6 +63,7 @@ PASSES = """
 """
 
 
+@warm_probes()
 def probed(tmp_path: Path, text: str, *treatments: str) -> Trace:
     script = probing.write(tmp_path / "project", text)
     treated = Candidate("one", {}, Treatment(treatments))

@@ -11,6 +11,7 @@ from slowtrain.verify.measurement.loss_parity import weight_parity
 from slowtrain.verify.measurement.paired_trial import Trial
 from slowtrain.verify.measurement.probe_process import Probe
 
+from ..warm import warm_probes  # noqa: TID252  tests are no package
 from . import probing
 
 pytestmark = pytest.mark.tensorflow
@@ -38,6 +39,7 @@ LOOP = """
 """
 
 
+@warm_probes()
 def probe(folder: Path, decorator: str) -> Probe:
     found = probing.probed(probing.write(folder, LOOP.replace("DECORATOR", decorator)), to=folder / "runs")
     assert found.failed is None

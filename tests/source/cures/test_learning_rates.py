@@ -31,16 +31,10 @@ def source_of(text: str) -> Source:
         (TF + "o = tf.optimizers.SGD(momentum=0.9[|, learning_rate=0.1])", 0.01),
         (KERAS + 'm = keras.Model()\nm.compile(["sgd"|keras.optimizers.SGD(learning_rate=0.1)], "mse")', 0.01),
         (TF + 'm.compile(loss="mse", optimizer=["Adam"|tf.keras.optimizers.Adam(learning_rate=0.01)])', 1e-3),
-        (
-            KERAS + "LR = [2e-4|0.002]  # small\ndef make(r=LR):\n    return keras.optimizers.Adam(r)\nmake()",
-            2e-4,
-        ),
+        (KERAS + "LR = [2e-4|0.002]  # small\ndef make(r=LR):\n    return keras.optimizers.Adam(r)\nmake()", 2e-4),
         (KERAS + "c = {'lr': [1e-4|0.001]}\no = keras.optimizers.Adam(learning_rate=c['lr'])", 1e-4),
         (SCHEDULES + "o = keras.optimizers.SGD(schedules.CosineDecay(0.0, 500, warmup_target=[1e-3|0.01]))", 1e-3),
-        (
-            SCHEDULES + "o = keras.optimizers.SGD(schedules.PiecewiseConstantDecay((9,), ([0.1|1.0], [0.01|0.1])))",
-            0.1,
-        ),
+        (SCHEDULES + "o = keras.optimizers.SGD(schedules.PiecewiseConstantDecay((9,), ([0.1|1.0], [0.01|0.1])))", 0.1),
         ("import optax\no = optax.adamw([1e-4|0.001])", 1e-4),
         (TF + "LEARNING_RATE = [0.02|0.2]\nw.assign_sub(LEARNING_RATE * g)", 0.02),
     ],

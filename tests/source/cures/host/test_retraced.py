@@ -174,12 +174,7 @@ def seen(body: str, sizes: traced_arguments.AxisSizes) -> list[str]:
     return [e.text for e in traced_arguments.reduce_retracing(text, 3, sizes)]
 
 
-@pytest.mark.parametrize(
-    "axis",
-    [
-        "-1",
-    ],
-)
+@pytest.mark.parametrize("axis", ["-1"])
 def test_a_size_that_stays_may_be_asked_for(axis: str) -> None:
     assert seen(f"return f(x, x.shape[{axis}])", {"x": (8, None, 40)}) == ["(reduce_retracing=True)"]
 

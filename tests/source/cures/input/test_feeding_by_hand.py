@@ -86,15 +86,7 @@ def test_data_that_changes_between_epochs_is_converted_in_each() -> None:
     assert "    x = x[::-1]\n    x_tensor = tf.constant(x)\n    for i" in new
 
 
-@pytest.mark.parametrize(
-    "rest",
-    [
-        "np.copyto(x, step(xb))",
-        "np.add(x, 1, out=x)",
-        "np.random.shuffle(x)",
-        "x.fill(0)",
-    ],
-)
+@pytest.mark.parametrize("rest", ["np.copyto(x, step(xb))", "np.add(x, 1, out=x)", "np.random.shuffle(x)", "x.fill(0)"])
 def test_data_that_changes_in_the_loop_is_left_alone(rest: str) -> None:
     text = _loop("x = np.zeros((90, 3))", "xb = tf.constant(x[i:i + 10])", "", rest)
     assert _edited(text, hoisted_conversions.convert_before_loop) is None

@@ -93,10 +93,7 @@ def test_a_dictionary_forgets_its_oldest() -> None:
     assert (len(held), max(held), min(held)) == (700, 899, 200)
 
 
-@pytest.mark.parametrize(
-    ("got", "use"),
-    [("model, held = train(ds)", "print(held[3])"), ("found = train(ds)", "")],
-)
+@pytest.mark.parametrize(("got", "use"), [("model, held = train(ds)", "print(held[3])"), ("found = train(ds)", "")])
 def test_a_dictionary_that_is_read_by_its_keys_stays(got: str, use: str) -> None:
     assert limit_length(BANK.format(got=got, use=use), kind="dict") is None
 
