@@ -22,7 +22,8 @@ from case_files import find_case
 from pages import fill
 
 BUILD = Path(__file__).parent.parent / "build" / "packing"
-SCRIPTS = ("vineyard_bands", "balloon_soundings", "bridge_strain", "pastry_returns", "plankton_files", "mangrove_tiles")
+# By script, the line that is named because its text does not show that it gives the same in each epoch.
+SCRIPTS = {"vineyard_bands": 0, "balloon_soundings": 0, "bridge_strain": 0, "mangrove_tiles": 0, "pastry_returns": 45}
 LIMIT_S = 1800  # of one command
 BEGIN, END_ROW = "<!-- measured -->", "|---|---:|---:|---:|---|"
 
@@ -87,7 +88,8 @@ def measure_script(name: str, budget: str) -> Measured:
     (folder / script).write_text(case.script_text(), encoding="utf-8")
     (folder / "cured.py").write_text(cured, encoding="utf-8")
     if not (folder / "pack.json").exists():
-        _slowtrain(folder, "pack", "--plan", "pack.json", "--budget", budget, script)
+        named = ["--at", f"{script}:{SCRIPTS[name]}"] if SCRIPTS.get(name) else []
+        _slowtrain(folder, "pack", "--plan", "pack.json", "--budget", budget, *named, script)
     if not (folder / "pack.diff").exists():
         _slowtrain(folder, "pack", "pack.json")
     subprocess.run(["patch", "--silent", "--output", "packed.py", script, "pack.diff"], cwd=folder, check=True)

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from slowtrain.columns.input_pipeline import WrittenDataset
 from slowtrain.model import Category
 from slowtrain.pricing import price_remedies
+from slowtrain.trace import Trace
 from slowtrain.trace.signals.device.op_work import PYTHON_COLD_SHARE
 from slowtrain.whatif import Drop, Skip, Stretch, Supply, replay_remedies
 
@@ -97,14 +98,20 @@ def test_what_is_made_beside_the_step_costs_only_what_exceeds_it() -> None:
     assert price_remedies(slow, [Supply(overlapped=True)], "step").after_ms == pytest.approx(6.0)
 
 
+def with_gaps(trace: Trace, gap_ms: float, quiet_ms: float) -> Trace:
+    """The drawn trace with the mean time between two requests for a batch, and that of the quietest tenth."""
+    assert trace.pipeline is not None
+    return replace(trace, pipelines=(replace(trace.pipeline, gap_ms=gap_ms, quiet_ms=quiet_ms),))
+
+
 def test_where_only_the_first_step_of_an_epoch_waits_the_others_ran_undisturbed() -> None:
     """Seven steps of eight are as long as they were once input takes no time: nothing worked beside them."""
     epoch = " ".join(["1" * 74, *(str(2 - i % 2) * 4 for i in range(7))])
     input_ = " ".join(["i" * 70 + "....", *["...."] * 7])
     device = " ".join(["." * 70 + "dddd", *["dddd"] * 7])
     rows = f"step {epoch}\ninput {input_}\ndevice {device}\n@fact step_cpu_ms=2 cpu_ms_per_step=14"
-    pipe = "@pipeline gap=4 quiet=2 > Slices ms=0.1 > ParallelMapV2 ms=12 parallelism=2 line=12 > Prefetch"
-    trace = parse_drawing(f"{rows}\n{pipe}")
+    pipe = "@pipeline Slices ms=0.1 > ParallelMapV2 ms=12 parallelism=2 line=12 > Prefetch"
+    trace = with_gaps(parse_drawing(f"{rows}\n{pipe}"), 4, 2)
     assert price_remedies(trace, [Supply(factor=0.0, work=0.0)], "step").after_ms == pytest.approx(4.0, rel=0.01)
 
 
@@ -114,9 +121,21 @@ def test_nor_where_the_others_wait_for_a_twentieth_and_most_was_made_before_them
     input_ = " ".join(["i" * 350 + "." * 20, *["i" + "." * 19] * 7])
     device = " ".join(["." * 350 + "d" * 20, *["." + "d" * 19] * 7])
     rows = f"step {epoch}\ninput {input_}\ndevice {device}\n@fact step_cpu_ms=10 cpu_ms_per_step=100 usable_cores=2"
-    pipe = "@pipeline gap=20 quiet=10 > Slices ms=0.1 > ParallelMapV2 ms=88 parallelism=2 line=12 > Prefetch"
-    after = price_remedies(parse_drawing(f"{rows}\n{pipe}"), [Supply(factor=0.0, work=0.0)], "step").after_ms
+    pipe = "@pipeline Slices ms=0.1 > ParallelMapV2 ms=88 parallelism=2 line=12 > Prefetch"
+    after = price_remedies(
+        with_gaps(parse_drawing(f"{rows}\n{pipe}"), 20, 10), [Supply(factor=0.0, work=0.0)], "step"
+    ).after_ms
     assert after == pytest.approx((20 + 7 * 19) / 8, rel=0.01)
+
+
+def test_a_step_beside_which_input_is_still_read_does_not_compute_alone() -> None:
+    """The quietest steps take half as long; their threads compute for three quarters of the mean."""
+    rows = "step 1111111111\ninput iiiiii....\ndevice ......kkkk\n@fact step_cpu_ms=3 cpu_ms_per_step=20 usable_cores=2"
+    pipe = "@pipeline Slices ms=0.1 > ParallelMapV2 ms=12 parallelism=2 line=12 > Prefetch"
+    trace = with_gaps(parse_drawing(f"{rows}\n{pipe}"), 4, 2)
+    for reads, after_ms in ((False, 2.0), (True, 3.0)):
+        supply = Supply(factor=0.0, work=0.0, reads=reads)
+        assert price_remedies(trace, [supply], "step").after_ms == pytest.approx(after_ms, rel=0.01)
 
 
 @given(

@@ -63,7 +63,7 @@ class Supply(Struct, frozen=True):
     disturb the step. ``share``: the share of steps that gain, which is all but the first epoch's if a cache has to be
     filled. ``added_ms``: work that moves from the input into the step. ``lock``: Python that makes the input delays the
     step by the GIL, although its batch is ready. ``nested``: no data sets are created per batch, whose cost the nodes
-    do not show.
+    do not show. ``reads``: threads still read and parse elements for each batch, so no step computes alone.
     """
 
     factor: float = 1.0
@@ -74,6 +74,7 @@ class Supply(Struct, frozen=True):
     added_ms: float = 0.0
     lock: bool = False
     nested: bool = False
+    reads: bool = False
     spread: tuple[float, float] = DEFAULT_SPREAD
 
 
@@ -204,7 +205,8 @@ def _replayed_step_ms(now: Present, trace: Trace, remedies: list[Remedy]) -> flo
     waited = input_feed.usual_step_waits(trace) or any(s.lock for s in supplies) or takes_step_cores(trace)
     fewer = bool(trace.producers) or any(_remaining_calls(s, trace) < MAX_CALLS_LEFT_SHARE for s in supplies)
     alone = work < MAX_INPUT_LEFT_SHARE and fewer
-    quiet = _undisturbed_share(trace, alone) if now.ahead_ms and waited else 1.0
+    reads = any(s.reads for s in supplies)
+    quiet = _undisturbed_share(trace, alone and not reads, reads) if now.ahead_ms and waited else 1.0
     undisturbed = 1 - (1 - quiet) * (1 - work)
     exposed *= undisturbed if now.ahead_ms else 1.0  # making a batch in the step's own thread is a part of the step
     alongside = float(rest.mean()) if n else 0.0
@@ -232,10 +234,11 @@ def batch_making_ms(trace: Trace, supplies: Iterable[Supply] = ()) -> float:
     return max(making_ms, _input_processor_ms(trace)) if untold else making_ms
 
 
-def _undisturbed_share(trace: Trace, alone: bool) -> float:
+def _undisturbed_share(trace: Trace, alone: bool, reads: bool) -> float:
     """The duration of the rest of a step if nothing makes input in parallel, relative to its mean.
 
-    ``alone``: nothing else takes the GIL either, or fills the executors' queues with very many calls.
+    ``alone``: nothing else takes the GIL either, or fills the executors' queues with very many calls. ``reads``:
+    threads still read input, so the rest takes as long as the longer of both estimates says.
     """
     pipe = trace.pipeline
     rest = trace.step_ms - trace.mean(Category.INPUT)
@@ -249,7 +252,7 @@ def _undisturbed_share(trace: Trace, alone: bool) -> float:
         cpu = min(cpu, max(_spread_processor_ms(trace) / rest, MIN_QUIET_SHARE))
     if alone and not trace.on_accelerator and min(gaps, cpu) < 1:
         gaps *= QUIET_STEP_FACTOR
-    return min(gaps, cpu)
+    return max(gaps, cpu) if reads else min(gaps, cpu)
 
 
 def held_up_ms(trace: Trace) -> float:

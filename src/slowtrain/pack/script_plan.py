@@ -359,7 +359,11 @@ def packing_saving(trace: Trace, place: Place, sample: PackingSample, together: 
     nested = any(input_feed.find_nested_datasets(trace, of_files=files) is not None for files in (True, False))
     held = any(n.name == "Generator" for n in (node, *upstream))  # by Python, under its lock
     supply = Supply(
-        pipeline=changed, nested=nested and node.family in input_feed.NESTING_FAMILIES, lock=held, spread=(0.7, 1.1)
+        pipeline=changed,
+        nested=nested and node.family in input_feed.NESTING_FAMILIES,
+        lock=held,
+        reads=True,
+        spread=(0.7, 1.1),
     )
     return price_remedies(trace, [supply], "step")
 
