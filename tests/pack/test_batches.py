@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import importlib.util
 import json
 import os
@@ -19,6 +20,7 @@ from slowtrain.errors import InputError
 
 from . import packing
 
+KERAS_2 = importlib.metadata.version("keras").startswith("2.")
 SCRIPT = """
     import os
     os.environ["KERAS_BACKEND"] = "jax"
@@ -120,6 +122,7 @@ def data(name: str) -> Any:
     return made[name]()
 
 
+@pytest.mark.skipif(KERAS_2, reason="Keras 2 has no PyDataset")
 @pytest.mark.tensorflow
 @pytest.mark.parametrize(
     ("name", "said"),
@@ -140,6 +143,7 @@ def test_batches_that_cannot_be_packed_are_one_line(name: str, said: str) -> Non
 
 
 @pytest.mark.tensorflow
+@pytest.mark.skipif(KERAS_2, reason="Keras 2 has no PyDataset")
 def test_the_rows_are_those_of_the_batches(tmp_path: Path) -> None:
     from slowtrain.capture.packing import packing_job, script_batches
 
@@ -149,3 +153,12 @@ def test_the_rows_are_those_of_the_batches(tmp_path: Path) -> None:
     varied, _ = script_batches.rows_of_batches(data("varied"))
     with pytest.raises(InputError, match="batch 1 has 3 rows and others 4, so the batches cannot be packed"):
         list(packing_job.made_rows(varied, packing.job_for(varied, tmp_path / "packed").form))
+
+
+@pytest.mark.tensorflow
+@pytest.mark.skipif(not KERAS_2, reason="Keras 3 has PyDataset")
+def test_keras_2_has_no_batches_to_pack() -> None:
+    from slowtrain.capture.packing import script_batches
+
+    with pytest.raises(InputError, match="batches are packed with Keras 3, and this is Keras 2"):
+        script_batches.rows_of_batches(np.zeros(3))

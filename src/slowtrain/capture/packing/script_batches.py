@@ -33,7 +33,9 @@ def rows_of_batches(data: Any) -> tuple[Any, int]:
     """
     import keras
 
-    base = keras.utils.PyDataset
+    base = getattr(keras.utils, "PyDataset", None)
+    if base is None:
+        raise InputError(f"batches are packed with Keras 3, and this is Keras {keras.__version__}")
     if not isinstance(data, base):
         raise InputError(f"fit gets {type(data).__name__} here, and no PyDataset; only the batches of that are packed")
     for name in ("on_epoch_begin", "on_epoch_end"):
