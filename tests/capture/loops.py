@@ -58,36 +58,36 @@ class Batches(keras.utils.{base}):
 DATASET = "ds = tf.data.Dataset.from_tensor_slices((x, y)).shuffle(640).batch(32)\n"
 
 LOOPS = {
-    "fit arrays": loop("build().fit(x, y, epochs=12, verbose=0, validation_split=0.2)", "fit", 192),
-    "fit data set": loop(DATASET + "build().fit(ds.prefetch(2), epochs=10, verbose=0)", "fit", 200),
+    "fit arrays": loop("build().fit(x, y, epochs=30, verbose=0, validation_split=0.2)", "fit", 480),
+    "fit data set": loop(DATASET + "build().fit(ds.prefetch(2), epochs=30, verbose=0)", "fit", 600),
     "fit generator": loop(
         GENERATOR + "build().fit(batches(700), steps_per_epoch=100, epochs=7, verbose=0)", "fit", 700
     ),
     "fit PyDataset": loop(
-        SEQUENCE.format(base="PyDataset") + "build().fit(Batches(), epochs=10, verbose=0)", "fit", 200, "3"
+        SEQUENCE.format(base="PyDataset") + "build().fit(Batches(), epochs=30, verbose=0)", "fit", 600, "3"
     ),
     "fit Sequence": loop(
-        SEQUENCE.format(base="Sequence") + "build().fit(Batches(), epochs=10, verbose=0)", "fit", 200, "2"
+        SEQUENCE.format(base="Sequence") + "build().fit(Batches(), epochs=30, verbose=0)", "fit", 600, "2"
     ),
-    "several steps per execution": loop("build(many=5).fit(x, y, epochs=40, verbose=0)", "fit", 160),
-    "jit_compile": loop("build(jit=True).fit(x, y, epochs=12, verbose=0)", "fit", 240),
+    "several steps per execution": loop("build(many=5).fit(x, y, epochs=100, verbose=0)", "fit", 400),
+    "jit_compile": loop("build(jit=True).fit(x, y, epochs=40, verbose=0)", "fit", 800),
     "run_eagerly": loop("build(eager=True).fit(x, y, epochs=5, verbose=0)", "fit", 100),
-    "evaluate": loop("build().evaluate(np.tile(x, (20, 1)), np.tile(y, (20, 1)), verbose=0)", "evaluate", 400),
-    "predict": loop("build().predict(np.tile(x, (20, 1)), verbose=0)", "predict", 400),
+    "evaluate": loop("build().evaluate(np.tile(x, (70, 1)), np.tile(y, (70, 1)), verbose=0)", "evaluate", 1400),
+    "predict": loop("build().predict(np.tile(x, (70, 1)), verbose=0)", "predict", 1400),
     "train_on_batch": loop(
         GENERATOR + "model = build()\nfor a, b in batches(500):\n    model.train_on_batch(a, b)", "train_on_batch", 500
     ),
     "own loop, data set": loop(
         STEP
         + DATASET
-        + "for epoch in range(15):\n    for a, b in ds:\n        loss = train_step(a, b)\n    print(float(loss))",
+        + "for epoch in range(60):\n    for a, b in ds:\n        loss = train_step(a, b)\n    print(float(loss))",
         "function train_step",
-        300,
+        1200,
     ),
     "own loop, generator": loop(
-        STEP + GENERATOR + "for a, b in batches(400):\n    train_step(tf.constant(a), tf.constant(b))",
+        STEP + GENERATOR + "for a, b in batches(1200):\n    train_step(tf.constant(a), tf.constant(b))",
         "function train_step",
-        400,
+        1200,
     ),
     "own loop, arrays": loop(
         STEP + "for i in range(500):\n    k = (i % 20) * 32\n    train_step(x[k:k + 32], y[k:k + 32])",
@@ -105,9 +105,9 @@ LOOPS = {
     "mirrored fit": loop(
         DATASET
         + "strategy = tf.distribute.MirroredStrategy(['/cpu:0'])\nwith strategy.scope():\n    model = build()\n"
-        + "model.fit(ds, epochs=8, verbose=0)",
+        + "model.fit(ds, epochs=20, verbose=0)",
         "fit",
-        160,
+        400,
     ),
     "mirrored loop": loop(
         DATASET
@@ -124,12 +124,12 @@ def replica_step(a, b):
 def distributed_step(batch):
     return strategy.reduce("MEAN", strategy.run(replica_step, args=batch), axis=None)
 
-for epoch in range(10):
+for epoch in range(30):
     for batch in strategy.experimental_distribute_dataset(ds):
         distributed_step(batch)
 """,
         "function distributed_step",
-        200,
+        600,
     ),
     "a model that makes its own step": loop(
         """
@@ -150,10 +150,10 @@ class Mine(keras.Model):
         return step
 model = Mine()
 model.compile("sgd", "mse")
-model.fit(x, y, epochs=15, verbose=0)
+model.fit(x, y, epochs=60, verbose=0)
 """,
         "fit",
-        300,
+        1200,
         "2",
     ),
 }
