@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from slowtrain.model import Place
-from slowtrain.model.packing import ElementForm, PackedPart
+from slowtrain.model.packing import ElementForm, PackedFolder, PackedPart, PackedShard
 from slowtrain.script.fixes.input import grain_reading, packed_reading
 from slowtrain.script.locations.edits import packing_edits
 from slowtrain.script.text import edits
@@ -32,6 +32,10 @@ def rows():
 files = sorted(glob.glob("*.png"))
 """
 FORM = ElementForm((PackedPart("0", "uint8", (8, 8, 3), "raw"), PackedPart("1", "string", (), "string")), "({0}, {1})")
+
+
+def packed_folder(folder: str, shards: int, elements: int, size: int) -> PackedFolder:
+    return PackedFolder(folder, elements, tuple(PackedShard("", 0, size // shards, "") for _ in range(shards)))
 
 
 def place_in(text: str) -> tuple[Any, Any]:
@@ -78,7 +82,7 @@ def test_the_edit_reads_packed_elements(text: str, wanted: str, same_order: bool
     source, place = place_in(text)
     assert place is not None
     assert place.same_order is same_order
-    function = packed_reading.reading_function(FORM, [packed_reading.PackedElements("/data/packed", 1, 10, 10 << 20)])
+    function = packed_reading.reading_function(FORM, [packed_folder("/data/packed", 1, 10, 10 << 20)])
     found = edits.edited_text(source, packing_edits.reading_edits(source, place, function))
     assert wanted in found
     assert "cache" not in found
@@ -140,15 +144,15 @@ def test_the_mark_is_replaced_by_other_operations() -> None:
 )
 def test_small_strings_are_decoded_together(size: int, storage: str, call: str) -> None:
     form = ElementForm((PackedPart("0", "string", (), storage), PackedPart("1", "int64", (), "raw")), "({0}, {1})")
-    text = packed_reading.reading_function(form, [packed_reading.PackedElements("/data", 1, 1000, 1000 * size)])
+    text = packed_reading.reading_function(form, [packed_folder("/data", 1, 1000, 1000 * size)])
     assert f"buffer_size=8388608){call}\n" in text
     assert ("parse_example" in text) == bool(call)
 
 
 def test_several_data_sets_are_read_in_their_order() -> None:
     packed = [
-        packed_reading.PackedElements("/data/it's-1", 7, 10, 9 << 20),
-        packed_reading.PackedElements("/data/b", 1, 5, 5 << 20),
+        packed_folder("/data/it's-1", 7, 10, 9 << 20),
+        packed_folder("/data/b", 1, 5, 5 << 20),
     ]
     text = packed_reading.reading_function(FORM, packed)
     names: dict[str, Any] = {}
@@ -201,9 +205,7 @@ def test_the_edit_hands_contents_to_the_function(text: str, wanted: tuple[Any, .
     place = packing_edits.find_packed_contents(trace_of(source), [Place("train.py", line)])
     assert (place is None) == (wanted is None)
     if place is not None and wanted is not None:
-        function = packed_reading.reading_function(
-            FORM, [packed_reading.PackedElements("/data/packed", 1, 10, 10 << 20)]
-        )
+        function = packed_reading.reading_function(FORM, [packed_folder("/data/packed", 1, 10, 10 << 20)])
         found = edits.edited_text(source, packing_edits.reading_edits(source, place, function))
         assert place.content_of == wanted[0]
         assert [words for words in wanted[1:] if words not in found] == []
@@ -237,9 +239,7 @@ def test_the_edit_reads_packed_batches(text: str, wanted: str | None) -> None:
         (PackedPart("0", "float32", (2, 3), "raw"), PackedPart("y", "int64", (), "raw")), "({0}, {1})", 8
     )
     names, imports = packing_edits.reader_names(source)
-    function = grain_reading.batches_function(
-        form, packed_reading.PackedElements("/data/packed", 3, 10, 10 << 20), names
-    )
+    function = grain_reading.batches_function(form, packed_folder("/data/packed", 3, 10, 10 << 20), names)
     found = edits.edited_text(source, [*imports, *packing_edits.reading_edits(source, place, function)])
     assert wanted in found
     assert all(found.count(one) == 1 for one in ("import keras\n", "import grain\n", "import numpy as np\n"))

@@ -221,19 +221,14 @@ def packed_from_values(values: Mapping[str, Any]) -> PackedFolder:
 
 def reading_text(form: ElementForm, packed: Sequence[PackedFolder], tensorflow: str = "tf") -> str:
     """The function that reads packed folders."""
-    elements = _packed_elements(packed)
     if form.file_format == ARRAY_RECORD:
-        return grain_reading.reading_text(form, elements[0])
-    return packed_reading.reading_function(form, elements, tensorflow)
-
-
-def _packed_elements(packed: Sequence[PackedFolder]) -> list[packed_reading.PackedElements]:
-    return [packed_reading.PackedElements(p.folder, len(p.shards), p.elements, p.bytes) for p in packed]
+        return grain_reading.reading_text(form, packed[0])
+    return packed_reading.reading_function(form, packed, tensorflow)
 
 
 def elements_per_call(form: ElementForm, packed: Sequence[PackedFolder]) -> int:
     """How many elements the text that reads packed folders decodes in one call."""
-    return max(form.block, packed_reading.records_together(form, _packed_elements(packed)))
+    return max(form.block, packed_reading.records_together(form, packed))
 
 
 def reading_files(plan: PackingPlan, packed: Sequence[PackedFolder], files: EditedFiles | None = None) -> EditedFiles:
@@ -247,7 +242,7 @@ def reading_files(plan: PackingPlan, packed: Sequence[PackedFolder], files: Edit
         raise InputError(f"cannot parse {path} to edit it")
     if plan.form.file_format == ARRAY_RECORD:
         names, imports = packing_edits.reader_names(source)
-        function = grain_reading.batches_function(plan.form, _packed_elements(packed)[0], names)
+        function = grain_reading.batches_function(plan.form, packed[0], names)
     else:
         name, imports = packing_edits.tensorflow_name(source)
         function = reading_text(plan.form, packed, name)

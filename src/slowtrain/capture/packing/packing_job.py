@@ -238,8 +238,7 @@ def _first_rows(dataset: Any, form: ElementForm) -> _FirstRows:
 
 def reading_dataset(form: ElementForm, packed: PackedFolder, source: Any = None) -> Any:
     """The packed elements, read by the same text that a script gets. ``source``: the data set that they replace."""
-    elements = packed_reading.PackedElements(packed.folder, len(packed.shards), packed.elements, packed.bytes)
-    text = packed_reading.reading_function(form, [elements])
+    text = packed_reading.reading_function(form, [packed])
     names: dict[str, Any] = {"tf": tf}
     # AutoGraph looks for the source of each function.
     linecache.cache[READER_FILE] = (len(text), None, text.splitlines(keepends=True), READER_FILE)
@@ -258,9 +257,8 @@ def packed_rows(form: ElementForm, packed: PackedFolder) -> Iterator[Row]:
 
 def grain_elements(form: ElementForm, packed: PackedFolder) -> Any:
     """The packed elements as a data set of Grain, or as a ``PyDataset`` of batches, by the text that a script gets."""
-    elements = packed_reading.PackedElements(packed.folder, len(packed.shards), packed.elements, packed.bytes)
     names: dict[str, Any] = {}
-    exec(grain_reading.reading_text(form, elements), names)  # noqa: S102  our own text, the one that is proposed
+    exec(grain_reading.reading_text(form, packed), names)  # noqa: S102  our own text, the one that is proposed
     return names[packed_reading.READER_NAME]()
 
 

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping
 
 import numpy as np
 
-from slowtrain.model.packing import ElementForm, PackedPart
-from slowtrain.script.fixes.input.packed_reading import READER_NAME, PackedElements
+from slowtrain.model.packing import ElementForm, PackedFolder, PackedPart
+from slowtrain.script.fixes.input.packed_reading import READER_NAME
 
 LENGTH_COMMENT = "  # in place of a string: the number of its bytes"
 MODULES = ("grain", "keras", "numpy")  # that the text refers to
@@ -20,7 +20,7 @@ def fields_type(form: ElementForm) -> np.dtype:
     return np.dtype([_field(part) for part in form.parts])
 
 
-def reading_text(form: ElementForm, packed: PackedElements) -> str:
+def reading_text(form: ElementForm, packed: PackedFolder) -> str:
     """The lines that read ``packed``, with their imports."""
     is_batches = form.block > 1
     names = {name: USUAL_NAMES.get(name, name) for name in MODULES if is_batches or name != "keras"}
@@ -29,7 +29,7 @@ def reading_text(form: ElementForm, packed: PackedElements) -> str:
     return "\n".join([*lines, "", "", function])
 
 
-def batches_function(form: ElementForm, packed: PackedElements, names: Mapping[str, str]) -> str:
+def batches_function(form: ElementForm, packed: PackedFolder, names: Mapping[str, str]) -> str:
     """A function that returns a ``PyDataset`` with the batches of ``packed``; ``names``: of :data:`MODULES`."""
     values = form.structure.format(*(f"fields[{_quoted(part.key)}]" for part in form.parts))
     lines = [
@@ -55,7 +55,7 @@ def batches_function(form: ElementForm, packed: PackedElements, names: Mapping[s
     return "\n".join(lines) + "\n"
 
 
-def _elements_function(form: ElementForm, packed: PackedElements) -> str:
+def _elements_function(form: ElementForm, packed: PackedFolder) -> str:
     strings = any(part.storage == "string" for part in form.parts)
     values = form.structure.format(*(f"part_{n}" for n in range(len(form.parts))))
     lines = [
@@ -75,9 +75,9 @@ def _elements_function(form: ElementForm, packed: PackedElements) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _file_lines(packed: PackedElements) -> list[str]:
+def _file_lines(packed: PackedFolder) -> list[str]:
     return [
-        f"    folder, shards = {_quoted(packed.folder)}, {packed.shards}",
+        f"    folder, shards = {_quoted(packed.folder)}, {len(packed.shards)}",
         '    files = [f"{folder}/elements-{n:05d}.array_record" for n in range(shards)]',
     ]
 

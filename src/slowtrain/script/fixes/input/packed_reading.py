@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
 
-from slowtrain.model.packing import ElementForm, PackedPart
+from slowtrain.model.packing import ElementForm, PackedFolder, PackedPart
 
 READER_NAME = "read_packed"
 FOLDERS_NAME = "packed_folders"
@@ -15,29 +14,19 @@ READ_BUFFER_BYTES = 8 << 20
 MAX_BLOCK_BYTES, MAX_BLOCK_ELEMENTS = 64 << 10, 1024
 
 
-@dataclass(frozen=True)
-class PackedElements:
-    """A packed folder with the number of its shards and of its elements, and the bytes of all files."""
-
-    folder: str
-    shards: int
-    elements: int
-    bytes: int
-
-
 def elements_together(element_bytes: float) -> int:
     """How many elements of this size are decoded in one call; at least one."""
     return int(max(min(MAX_BLOCK_BYTES // max(element_bytes, 1), MAX_BLOCK_ELEMENTS), 1))
 
 
-def records_together(form: ElementForm, packed: Sequence[PackedElements]) -> int:
+def records_together(form: ElementForm, packed: Sequence[PackedFolder]) -> int:
     """How many records the reading text decodes in one call: several if each holds one small element."""
     if form.block > 1 or any(part.storage == "tensor" for part in form.parts):
         return 1
     return elements_together(sum(one.bytes for one in packed) / max(sum(one.elements for one in packed), 1))
 
 
-def reading_function(form: ElementForm, packed: Sequence[PackedElements], tensorflow: str = "tf") -> str:
+def reading_function(form: ElementForm, packed: Sequence[PackedFolder], tensorflow: str = "tf") -> str:
     """A function of a data set that returns the same elements in the same order from ``packed``.
 
     Of several folders, the first call reads the first one and so on: they have the order in which the script builds its
@@ -50,7 +39,7 @@ def reading_function(form: ElementForm, packed: Sequence[PackedElements], tensor
     values = form.structure.format(*(f"part_{n}" for n in range(len(form.parts))))
     batched = f".batch({together})" if together > 1 else ""
     keys = ", ".join(f"{_quoted(part.key)}: {tf}.io.FixedLenFeature([], {tf}.string)" for part in form.parts)
-    figures = [f"({_quoted(one.folder)}, {one.shards}, {one.elements})" for one in packed]
+    figures = [f"({_quoted(one.folder)}, {len(one.shards)}, {one.elements})" for one in packed]
     several = [] if len(packed) == 1 else [
         f"{FOLDERS_NAME} = iter([  # in the order in which the data sets are built",
         *(f"    {one}," for one in figures),
