@@ -21,6 +21,7 @@ from slowtrain.errors import InputError
 from slowtrain.model.packing import ARRAY_RECORD, TFRECORD, ElementForm, PackedPart
 from slowtrain.script.fixes.input import grain_reading, packed_reading
 
+Row = tuple[tuple[Any, ...], int]  # the values of a record, and the number of its elements
 RAW_DTYPES = frozenset(
     "bool uint8 int8 uint16 int16 int32 int64 float16 float32 float64 complex64 complex128".split()
 )  # that tf.io.decode_raw returns
@@ -69,10 +70,25 @@ def _holds(part: PackedPart, own: PackedPart) -> bool:
     return is_known and tf.TensorShape(own.shape).is_compatible_with(part.shape)
 
 
-def with_known_shapes(form: ElementForm, rows: Sequence[tuple[tuple[Any, ...], int]]) -> ElementForm:
-    """The form with the shapes that all sampled elements have, for tensors whose shape the data set does not know."""
-    parts = tuple(_with_known_shape(part, [values[n] for values, _ in rows]) for n, part in enumerate(form.parts))
-    return ElementForm(parts, form.structure, _block_of(parts), form.file_format) if parts != form.parts else form
+def with_known_shapes(form: ElementForm, rows: list[Row]) -> tuple[ElementForm, list[Row]]:
+    """The form with the shapes that all sampled elements have, for tensors whose shape the data set does not know.
+
+    Also the sampled records in that form.
+    """
+    columns = [[values[n] for values, _ in rows] for n in range(len(form.parts))]
+    parts = tuple(map(_with_known_shape, form.parts, columns))
+    if parts == form.parts:
+        return form, rows
+    known = ElementForm(parts, form.structure, _block_of(parts), form.file_format)
+    columns = [
+        column if old == new else [tf.io.parse_tensor(one, new.dtype).numpy() for one in column]
+        for column, old, new in zip(columns, form.parts, parts, strict=True)
+    ]
+    blocks = [[column[at : at + known.block] for column in columns] for at in range(0, len(rows), known.block)]
+    return known, [
+        (tuple(map(np.stack, block)) if known.block > 1 else tuple(one[0] for one in block), len(block[0]))
+        for block in blocks
+    ]
 
 
 def _with_known_shape(part: PackedPart, values: Sequence[Any]) -> PackedPart:
@@ -134,7 +150,7 @@ def _part_bytes(part: PackedPart) -> int | None:
     return prod(n for n in part.shape if n is not None) * int(tf.as_dtype(part.dtype).size)
 
 
-def element_rows(dataset: Any, form: ElementForm, start: int = 0) -> Iterator[tuple[tuple[Any, ...], int]]:
+def element_rows(dataset: Any, form: ElementForm, start: int = 0) -> Iterator[Row]:
     """The values of each record, from element ``start`` on, with the number of elements in it.
 
     A value is an array, of a whole block if ``form`` has blocks, or bytes.

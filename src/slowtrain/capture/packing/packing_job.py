@@ -17,6 +17,7 @@ import numpy as np
 import tensorflow as tf
 
 from slowtrain.capture.packing import element_records
+from slowtrain.capture.packing.element_records import Row
 from slowtrain.capture.packing.shard_writer import SHARD_BYTES, SayProgress, ShardWriter
 from slowtrain.errors import InputError
 from slowtrain.model.packing import ARRAY_RECORD, TFRECORD, ElementForm, PackedFolder, PackingSample
@@ -30,9 +31,6 @@ MAX_MESSAGE_CHARACTERS = 300
 READER_FILE = "<read_packed>"
 NODE_NAMES = re.compile(r"\{\{[^{}]*\}\}|\[\[.*?\]\]|\[Op:.*?\]")  # that TensorFlow adds to what an op says
 OWN_ERROR = f"{InputError.__module__}.{InputError.__name__}: "  # in the traceback that TensorFlow gives as text
-
-
-Row = tuple[tuple[Any, ...], int]  # the values of a record, and the number of its elements
 
 
 class ElementFailure(InputError):
@@ -179,9 +177,8 @@ def sample_dataset(dataset: Any, job: PackingJob) -> SampledDataset:
     elements = sum(count for _, count in rows)
     if not elements:
         raise InputError("the data set is empty; there is nothing to pack")
-    known = element_records.with_known_shapes(form, rows) if job.equal_shapes else form
-    if known != form:
-        form, rows = known, list(made_rows(part.take(elements), known))
+    if job.equal_shapes:
+        form, rows = element_records.with_known_shapes(form, rows)
     again = made_rows(part if is_whole else part.take(elements), form)
     equal = count_equal_elements(rows, again)
     if equal != elements:
