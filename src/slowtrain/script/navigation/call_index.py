@@ -76,13 +76,6 @@ def nodes_matching(source: Source, pattern: re.Pattern[str], kind: type[ast.AST]
     return [node for one in inside.statements_matching(pattern) for node in inside.own(one) if type(node) is kind]
 
 
-def nodes_where_written(source: Source, word: str, kind: type[Node]) -> list[Node]:
-    """Nodes of exactly this class in statements whose text contains ``word``, in the order of the text."""
-    inside = node_lookup.statements_of(source)
-    places = (match.start() for match in re.finditer(re.escape(word), source.plain))
-    return [node for one in inside.at(places) for node in inside.own(one) if isinstance(node, kind)]
-
-
 def nodes_of_kind(source: Source, *kinds: type[ast.AST]) -> Iterable[ast.AST]:
     """Nodes of exactly these classes, each class in the order of the text."""
     inside = node_lookup.statements_of(source)

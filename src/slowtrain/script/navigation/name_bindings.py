@@ -165,8 +165,8 @@ def global_names(source: Source) -> frozenset[str]:
 
 def reads_of(source: Source, name: str) -> list[ast.Name]:
     """Every place in the file where ``name`` is read, in any scope."""
-    every = call_index.nodes_where_written(source, name, ast.Name)
-    return [n for n in every if n.id == name and isinstance(n.ctx, ast.Load)]
+    every = call_index.nodes_matching(source, re.compile(re.escape(name)), ast.Name)
+    return [n for n in every if isinstance(n, ast.Name) and n.id == name and isinstance(n.ctx, ast.Load)]
 
 
 def assigned_value(source: Source, target: ast.expr) -> ast.expr | None:

@@ -89,12 +89,8 @@ def _nodes_of_kinds(top: ast.AST, kinds: tuple[type[ast.AST], ...]) -> list[ast.
 
 @functools.lru_cache(maxsize=MAX_CACHED_WALKS)
 def _every_node(top: ast.AST) -> list[ast.AST]:
-    """``top`` and all nodes below it, level by level; asked for several classes of nodes."""
-    found = [top]
-    for at in found:
-        if type(at) not in LEAF_NODES:
-            found += child_nodes(at)
-    return found
+    """The nodes of :func:`walk`, for questions about several classes of nodes."""
+    return list(walk(top))
 
 
 def clear_caches() -> None:
