@@ -204,9 +204,9 @@ def _replayed_step_ms(now: Present, trace: Trace, remedies: list[Remedy]) -> flo
     # long, the other steps ran undisturbed.
     waited = input_feed.usual_step_waits(trace) or any(s.lock for s in supplies) or takes_step_cores(trace)
     fewer = bool(trace.producers) or any(_remaining_calls(s, trace) < MAX_CALLS_LEFT_SHARE for s in supplies)
-    alone = work < MAX_INPUT_LEFT_SHARE and fewer
     reads = any(s.reads for s in supplies)
-    quiet = _undisturbed_share(trace, alone and not reads, reads) if now.ahead_ms and waited else 1.0
+    alone = work < MAX_INPUT_LEFT_SHARE and fewer and not reads
+    quiet = _undisturbed_share(trace, alone, reads) if now.ahead_ms and waited else 1.0
     undisturbed = 1 - (1 - quiet) * (1 - work)
     exposed *= undisturbed if now.ahead_ms else 1.0  # making a batch in the step's own thread is a part of the step
     alongside = float(rest.mean()) if n else 0.0
