@@ -18,14 +18,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from case_files import find_case
+from case_files import find_case, patched_text
 from pages import fill
 
 BUILD = Path(__file__).parent.parent / "build" / "packing"
 # By script, the line that is named because its text does not show that it gives the same in each epoch.
 SCRIPTS = {"vineyard_bands": 0, "balloon_soundings": 0, "bridge_strain": 0, "mangrove_tiles": 0, "pastry_returns": 45}
 LIMIT_S = 1800  # of one command
-BEGIN, END_ROW = "<!-- measured -->", "|---|---:|---:|---:|---|"
+BEGIN = "<!-- measured -->"
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ def main() -> int:
     parser.add_argument("--budget", default="2m", help="of each comparison")
     parser.add_argument("--markdown", type=Path, help="put the table into that page")
     args = parser.parse_args()
-    lines = ["| script | predicted | measured | of the hand-made cure's speed | losses |", END_ROW]
+    lines = ["| script | predicted | measured | of the hand-made cure's speed | losses |", "|---|---:|---:|---:|---|"]
     errors, ratios = [], []
     for name in args.only:
         found = measure_script(name, args.budget)
@@ -92,7 +92,8 @@ def measure_script(name: str, budget: str) -> Measured:
         _slowtrain(folder, "pack", "--plan", "pack.json", "--budget", budget, *named, script)
     if not (folder / "pack.diff").exists():
         _slowtrain(folder, "pack", "pack.json")
-    subprocess.run(["patch", "--silent", "--output", "packed.py", script, "pack.diff"], cwd=folder, check=True)
+    packed = patched_text(case.script_text(), (folder / "pack.diff").read_text(encoding="utf-8"))
+    (folder / "packed.py").write_text(packed, encoding="utf-8")
     saving = json.loads((folder / "pack.json").read_text(encoding="utf-8"))["plan"]["saving"]
     predicted = Ratio(saving["before_ms"] / saving["after_ms"], saving["low"], saving["high"])
     gain = _verified(folder, "gain.json", "--budget", budget, "--patch", "pack.diff", script)
