@@ -508,3 +508,44 @@ else:
 )
 def test_a_loop_for_debugging(folder: Folder, test: str, found: list[str]) -> None:
     assert _causes(folder, MODES.format(test=test)) == found
+
+
+PICTURES = """\
+import keras
+{network}
+
+pictures = keras.preprocessing.image.ImageDataGenerator(rotation_range=9).flow_from_directory("photos")
+model.fit(pictures, steps_per_epoch={steps}, epochs=10)
+"""
+THREE_THOUSAND, SOME = "print(forecast(x[-1], 3000))", "print(forecast(x[-1], days))"
+BESIDE_DEVICE = "this takes longer than a step of {}, which the device computes meanwhile"
+
+
+@pytest.mark.parametrize(
+    ("text", "condition"),
+    [
+        (
+            FORECAST.format(training=TRAINED_BEFORE, use=THREE_THOUSAND),
+            "the whole run takes less than 30 minutes: 3,000 calls of about 30 ms",
+        ),
+        (FORECAST.format(training=TRAINED_BEFORE, use=SOME), "it runs more than 300 times: a call takes about 30 ms"),
+        (FORECAST.format(training="", use=SOME), None),
+        (PICTURES.format(network="keras.applications.ResNet50()", steps=500), BESIDE_DEVICE.format("ResNet50")),
+        (PICTURES.format(network="from nets import resnet_101", steps=500), BESIDE_DEVICE.format("resnet_101")),
+        (PICTURES.format(network="class PictureException(Exception): pass", steps=500), None),
+        (PICTURES.format(network="", steps=4), "it trains for more than the 40 steps of the text"),
+        (EAGER_STEPS.format(turns="n"), None),
+        (EAGER_STEPS.format(turns="n") + "keras.applications.VGG16()", BESIDE_DEVICE.format("VGG16")),
+        (PIPELINE, "making a batch takes 5 % of a step or more"),
+    ],
+)
+def test_what_the_worth_of_a_finding_depends_on(folder: Folder, text: str, condition: str | None) -> None:
+    folder.put(train__py=text)
+    conditions = {one["worth_if"] for one in folder.document("train.py")["findings"]}
+    assert condition in conditions
+    folder.lint("train.py")
+    assert (f" = worth it if {condition}\n" in folder.out) is (condition is not None)
+    folder.lint("--format", "github", "train.py")
+    assert ("::notice" in folder.out, "::warning" in folder.out) == (conditions != {None}, None in conditions)
+    folder.lint("--format", "sarif", "train.py")
+    assert ('"level": "note"' in folder.out) is (conditions != {None})

@@ -8,7 +8,6 @@ from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from slowtrain.errors import InputError
 from slowtrain.lint import cause_selection, documents, hidden_findings, lint_settings, training_extent
@@ -102,7 +101,7 @@ def _document_result(
         titles[cause.id] = cause.title
         try:
             spots += [
-                (cause.id, replace(spot, minor=training_extent.is_minor(document.source, cause, spot)))
+                (cause.id, training_extent.judge_worth(document.source, cause, spot))
                 for spot in dict.fromkeys(cause.spot(document.source))
             ]
         except RecursionError:
@@ -153,6 +152,7 @@ def _build_finding(document: Document, rows: list[str], cause: str, title: str, 
         diff=diff,
         edits=cure.edits if cure is not None and diff else (),
         minor=spot.minor,
+        worth_if=spot.worth_if,
     )
 
 

@@ -1,4 +1,4 @@
-"""How much a file trains, as far as its text shows, and whether a finding about speed matters in that training."""
+"""How much a file trains, as far as its text shows, and when a finding about speed matters in that training."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ from itertools import pairwise
 from math import prod
 from typing import TYPE_CHECKING, Any
 
+from msgspec.structs import replace
+
 from slowtrain.model import Spot
+from slowtrain.number_text import format_number
 from slowtrain.script.interpreter.domain.call_events import Event, Loop
 from slowtrain.script.interpreter.engine import interpreter, step_loops
 from slowtrain.script.lint_rules import sample_counts
@@ -38,12 +41,14 @@ TRAINING_METHODS = ("fit", "fit_generator", "train_on_batch", "apply_gradients",
 MIN_EPOCH_STEPS = 20  # beside so many, a call once in an epoch takes less than 5 %
 MIN_LOOP_MS = 10_000.0  # of all turns of a loop outside training
 MIN_STEP_SHARE = 0.05  # of a step: less is not worth an edit
+MIN_SURE_STEPS = 200  # fewer take less time than to import TensorFlow and to trace the step
 LEAST_STEP_MS = 1.0
 LARGE_NETWORK_STEP_MS = 20.0  # of a batch through a network that was published for pictures or texts
-LARGE_NETWORK = (
-    r"(?:ResNet|DenseNet|EfficientNet|Inception|ConvNeXt|NASNet|RegNet|VGG1)\w*\d|Xception"
+LARGE_NETWORK = re.compile(
+    r"(?<![a-z])(?:(?:ResNet|DenseNet|EfficientNet|Inception|ConvNeXt|NASNet|RegNet|VGG_?1)\w*\d|Xception"
     r"|(?:TF)?(?:Albert|Auto|Bart|Bert|Camembert|Deberta|DistilBert|Electra|GPT2|Roberta|T5|ViT|XLNet)(?:Model|For)\w*"
-    r"|(?:Bert|Roberta|Gemma|GPT2|ViT|StableDiffusion)\w*(?:Backbone|Classifier|CausalLM)"
+    r"|(?:Bert|Roberta|Gemma|GPT2|ViT|StableDiffusion)\w*(?:Backbone|Classifier|CausalLM))",
+    re.IGNORECASE,
 )
 DEBUG_MODE = re.compile(r"(?<![a-z])(?:eager|debug)", re.IGNORECASE)
 _TEST_NAME = r"(?:^|[/\\])(?:test_[^/\\]*|[^/\\]*_test|conftest)\.py$"
@@ -51,7 +56,14 @@ _TEST_NAME = r"(?:^|[/\\])(?:test_[^/\\]*|[^/\\]*_test|conftest)\.py$"
 _TEST_SET_NAME = re.compile(r"(?:^|_)test(?:_|$)|^test(?:set|ds|data)", re.IGNORECASE)
 
 
-def is_minor(source: Source, cause: Cause[Any], spot: Spot) -> bool:
+def judge_worth(source: Source, cause: Cause[Any], spot: Spot) -> Spot:
+    """The finding with what the text shows of its worth in the whole training."""
+    if _is_minor(source, cause, spot):
+        return replace(spot, minor=True)
+    return replace(spot, worth_if=_worth_condition(source, cause, spot))
+
+
+def _is_minor(source: Source, cause: Cause[Any], spot: Spot) -> bool:
     """Whether the cure of a finding saves little: the file is a test, trains briefly, or runs the line rarely."""
     if cause.family in FAMILIES_AT_ANY_EXTENT:
         return False
@@ -74,10 +86,48 @@ def is_minor(source: Source, cause: Cause[Any], spot: Spot) -> bool:
     return steps is not None and steps < step_loops.MIN_LOOP_TURNS
 
 
+def _worth_condition(source: Source, cause: Cause[Any], spot: Spot) -> str | None:
+    """What the worth of a finding depends on and the text does not say; None if its cost is sure."""
+    if cause.family in FAMILIES_AT_ANY_EXTENT or spot.worth_if:
+        return spot.worth_if or cause.worth_if
+    calls = None if cause.usual_ms_per_step is None else _calls_outside_training(source, spot)
+    if calls is not None and cause.usual_ms_per_step is not None:
+        return _repeated_call_condition(calls, cause.usual_ms_per_step)
+    steps = _known_sum(list(_step_counts(source)))
+    if steps is not None and steps < MIN_SURE_STEPS:
+        return f"it trains for more than the {steps} steps of the text"
+    network = _large_network(source) if cause.family == "input" or cause.goes_on_beside_device else None
+    if cause.worth_if is not None or network is None:
+        return cause.worth_if
+    return f"this takes longer than a step of {network}, which the device computes meanwhile"
+
+
+def _repeated_call_condition(calls: list[Event], usual_ms: float) -> str:
+    number = _run_count(calls)
+    if number is None or any(map(_is_uncalled, calls)):
+        return f"it runs more than {format_number(MIN_LOOP_MS / usual_ms, 1)} times: a call takes about {usual_ms:g} ms"
+    minutes = number * usual_ms / MIN_STEP_SHARE / 60_000
+    return f"the whole run takes less than {minutes:.0f} minutes: {number:,} calls of about {usual_ms:g} ms"
+
+
+def _run_count(events: list[Event]) -> int | None:
+    """How often a line runs; None if the text does not say it. A line may make several calls in turn."""
+    counts: dict[ast.AST, list[int | None]] = {}
+    for event in events:
+        counts.setdefault(event.node, []).append(_known_product(*(loop.turns for loop in event.loops)))
+    known = [n for n in map(_known_sum, counts.values()) if n is not None]
+    return max(known) if known and len(known) == len(counts) else None
+
+
+def _large_network(source: Source) -> str | None:
+    """The name of a published large network that the file or one that it runs mentions."""
+    files = {source, *(event.source for event in interpreter.project_events(source))}
+    return min((word for file in files for word in file.words if LARGE_NETWORK.search(word)), default=None)
+
+
 def _least_step_ms(source: Source) -> float:
-    """A lower bound of a training step, by the published networks that the file names."""
-    large = any(re.fullmatch(LARGE_NETWORK, word) for word in source.words)
-    return LARGE_NETWORK_STEP_MS if large else LEAST_STEP_MS
+    """A lower bound of a training step, by the published networks that the files name."""
+    return LEAST_STEP_MS if _large_network(source) is None else LARGE_NETWORK_STEP_MS
 
 
 def is_test_file(source: Source) -> bool:
@@ -196,25 +246,34 @@ def _is_episode(loop: Loop) -> bool:
     )
 
 
-def _is_outside_training(source: Source, spot: Spot, usual_ms: float) -> bool:
-    """Whether the file trains, but in none of the loops around the finding, which take seconds or go on until an event.
-
-    A loop over data of unknown length may take minutes, as when all pictures are predicted one by one.
-    """
+def _calls_outside_training(source: Source, spot: Spot) -> list[Event] | None:
+    """The calls of the finding, if the file trains in none of the loops around them; else None."""
     trains = [*_fits(source), *step_loops.step_events(source)]
     if not trains and source.words.isdisjoint(UNCOUNTED_TRAINING):
-        return False
+        return None
     events = _events_at(source, spot)
     training_loops = {loop.number for event in trains for loop in event.loops}
     for event in events:
         numbers = {loop.number for loop in event.loops if not isinstance(loop.node, ast.Call)}
         if event.graph or event.producer or len(numbers) < len(event.loops) or not numbers.isdisjoint(training_loops):
-            return False
+            return None
+    return events
+
+
+def _is_outside_training(source: Source, spot: Spot, usual_ms: float) -> bool:
+    """Whether the file trains, but in none of the loops around the finding, which take seconds or go on until an event.
+
+    A loop over data of unknown length may take minutes, as when all pictures are predicted one by one.
+    """
+    events = _calls_outside_training(source, spot)
+    if events is None:
+        return False
+    trains = [*_fits(source), *step_loops.step_events(source)]
     training_functions = {node_lookup.enclosing_function(e.source, e.node) for e in trains}
     is_beside_training = all(node_lookup.enclosing_function(source, e.node) in training_functions for e in events)
     if not events or (all(_is_uncalled(event) for event in events) and not is_beside_training):
         return _is_in_loop_without_training(source, spot)
-    calls = _known_sum([_known_product(*(loop.turns for loop in event.loops)) for event in events])
+    calls = _run_count(events)
     endless = any(isinstance(loop.node, ast.While) and loop.turns is None for e in events for loop in e.loops)
     return endless if calls is None else calls * usual_ms < MIN_LOOP_MS
 

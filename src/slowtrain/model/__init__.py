@@ -97,7 +97,8 @@ class Prescription(Struct, frozen=True):
 class Spot(Struct, frozen=True):
     """A cause as it shows in a file's text, from ``start`` to ``end`` (places as in :class:`Edit`).
 
-    ``minor``: its cure saves little of a training, whatever the file trains.
+    ``minor``: its cure saves little of a training, whatever the file trains. ``worth_if``: what its worth depends on,
+    if the text does not say that.
     """
 
     start: tuple[int, int]
@@ -105,6 +106,7 @@ class Spot(Struct, frozen=True):
     says: str
     prescription: Prescription | None = None
     minor: bool = False
+    worth_if: str | None = None
 
 
 class Verdict(Struct, frozen=True):

@@ -28,6 +28,7 @@ class LintFinding(Struct, frozen=True):
 
     In a notebook they are those of its ``cell``, which counts from 1 over all cells. ``code`` holds the lines. ``cure``
     is what to do; ``edits`` do it, and ``diff`` shows them. ``minor``: the cure saves little of a training.
+    ``worth_if``: what its worth depends on, if the text does not say that.
     """
 
     cause: str
@@ -46,6 +47,7 @@ class LintFinding(Struct, frozen=True):
     edits: tuple[Edit, ...] = ()
     runtime: RuntimeState | None = None
     minor: bool = False
+    worth_if: str | None = None
 
     @property
     def place(self) -> str:

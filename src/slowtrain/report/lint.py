@@ -55,6 +55,7 @@ class FindingDocument(Struct):
     cure: str | None = None
     cell: Position | UnsetType = UNSET
     minor: bool = False
+    worth_if: Annotated[str | None, Meta(description="what its worth depends on and the text does not say")] = None
 
 
 class LintDocument(Struct):
@@ -101,6 +102,8 @@ def _finding_lines(finding: LintFinding, out: Terminal) -> Iterator[str]:
             yield f"{edge} {out.style(marked, 'yellow')}"
     if finding.cure is not None:
         yield f"{edge.replace('|', '=')} {_cure_line(finding, out)}"
+    if finding.worth_if is not None and finding.runtime is None:
+        yield f"{edge.replace('|', '=')} worth it if {out.plain(finding.worth_if)}"
     if (seen := finding.runtime) is not None:
         yield f"{edge.replace('|', '=')} {runtime_text(seen.state, seen.ms_per_step, seen.run_ms)}"
     yield ""
@@ -150,6 +153,9 @@ def _summary_lines(found: LintAnswer, out: Terminal) -> Iterator[str]:
     )
     parts += [format_count(len(found.errors), "error")] if found.errors else []
     yield out.plain("; ".join([*parts, *found.notes])) + "."
+    conditional = sum(f.worth_if is not None and f.runtime is None for f in found.findings)
+    if conditional:
+        yield f"{conditional} of {len(found.findings)} are worth it only under the condition that they name."
     if found.minor_count:
         minor = format_count(found.minor_count, "minor finding")
         yield f"{minor} not shown, which would save little; --minor adds them."
@@ -165,12 +171,14 @@ def github_commands(found: LintAnswer) -> str:
 
 def _warning_command(finding: LintFinding) -> str:
     words = finding.says if finding.cure is None else f"{finding.says}. To cure it, {finding.cure}."
+    words += f" Worth it if {finding.worth_if}." if finding.worth_if is not None else ""
     about = {"title": f"slowtrain {finding.cause}", "file": finding.file}
     if finding.cell is None:
         about |= {"line": str(finding.line), "endLine": str(finding.end_line)}
         if finding.line == finding.end_line:  # columns are taken on one line only
             about |= {"col": str(finding.column), "endColumn": str(finding.end_column)}
-    return f"::warning {_command_properties(about)}::{_escape_data(f'{finding.place}: {words}')}\n"
+    command = "warning" if finding.worth_if is None else "notice"
+    return f"::{command} {_command_properties(about)}::{_escape_data(f'{finding.place}: {words}')}\n"
 
 
 def _error_command(error: FileError) -> str:
@@ -234,6 +242,7 @@ def _rule_object(cause: str, title: str, page: str) -> dict[str, Any]:
 def _result_object(finding: LintFinding, rule: int) -> dict[str, Any]:
     cell = f"cell {finding.cell}: " if finding.cell is not None else ""
     cure = f" To cure it, {finding.cure}." if finding.cure else ""
+    cure += f" Worth it if {finding.worth_if}." if finding.worth_if is not None else ""
     region: dict[str, Any] = {
         "startLine": finding.line,
         "startColumn": finding.column,
@@ -245,7 +254,7 @@ def _result_object(finding: LintFinding, rule: int) -> dict[str, Any]:
     result: dict[str, Any] = {
         "ruleId": finding.cause,
         "ruleIndex": rule,
-        "level": "warning",
+        "level": "warning" if finding.worth_if is None else "note",
         "message": {"text": f"{cell}{finding.says}.{cure}"},
         "locations": [{"physicalLocation": {"artifactLocation": {"uri": _file_uri(finding.file)}, "region": region}}],
     }

@@ -52,6 +52,7 @@ class UnfusedRnn(Cause[RecurrentLoops]):
     """An LSTM or GRU runs as a loop of small kernels, though cuDNN computes the whole layer in one op."""
 
     title = "A recurrent layer runs as a loop of small ops"
+    worth_if = "a GPU trains it for more than a minute"
     needs = frozenset({Signal.STEPS, Signal.DEVICE})
     words = ("LSTM", "GRU", "LSTMCell", "GRUCell")
     context_words = (".fit", "fit_generator", "train_on_batch", "GradientTape", "minimize")

@@ -6,6 +6,8 @@ import ast
 from collections.abc import Iterable, Iterator
 from math import prod
 
+from msgspec.structs import replace
+
 from slowtrain.model import Edit, Effect, Prescription, Spot
 from slowtrain.script.fixes.loops import periodic_work
 from slowtrain.script.interpreter.domain.abstract_values import Value
@@ -139,7 +141,8 @@ def _tensorboard_work(source: Source) -> Iterator[Spot]:
         if queries.constant_at(source, images) is True and queries.int_at(source, histograms) == 1:
             says = "TensorBoard writes every weight as a histogram and as a picture after each epoch"
             lighter = periodic_work.make_callbacks_lighter(source, "TensorBoard")
-            yield _work_spot(call, says, "TensorBoard(histogram_freq=0, write_images=False)", lighter)
+            spot = _work_spot(call, says, "TensorBoard(histogram_freq=0, write_images=False)", lighter)
+            yield replace(spot, worth_if="an epoch takes less than some minutes")
 
 
 def _step_work(source: Source) -> Iterator[Spot]:

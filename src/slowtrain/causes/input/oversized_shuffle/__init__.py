@@ -29,6 +29,7 @@ class OversizedShuffle(Cause[OversizedBuffer]):
     """A shuffle buffer holds so many whole samples that it takes a large part of the host's memory."""
 
     title = "The shuffle buffer is oversized"
+    worth_if = "memory is short, or the buffer is filled again for short epochs"
     needs = frozenset({Signal.STEPS, Signal.INPUT, Signal.PIPELINE, Signal.MACHINE})
     words = (".shuffle",)
 

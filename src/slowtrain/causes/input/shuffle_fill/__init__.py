@@ -16,6 +16,7 @@ class ShuffleFill(Cause[shuffle_fill.ShuffleFill]):
     """At the start of every epoch the steps wait until the shuffle buffer is full."""
 
     title = "Every epoch waits for the shuffle buffer"
+    worth_if = "an epoch is short beside filling the buffer"
     needs = frozenset({Signal.STEPS, Signal.INPUT, Signal.PIPELINE})
     recorded = frozenset({Signal.PHASES})  # epochs begin where no step is
     words = (".shuffle",)

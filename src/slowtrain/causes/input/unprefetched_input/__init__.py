@@ -34,6 +34,7 @@ class UnprefetchedInput(Cause[ExposedInput]):
     """The device waits while the next batch is made, though it could be made during the step before."""
 
     title = "Input is not prefetched"
+    worth_if = "making a batch takes 5 % of a step or more"
     needs = frozenset({Signal.STEPS, Signal.INPUT})
     recorded = frozenset({Signal.PIPELINE})
     symptoms = frozenset({Category.INPUT, Category.PYTHON})
