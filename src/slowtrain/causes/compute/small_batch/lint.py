@@ -6,9 +6,12 @@ import ast
 from collections.abc import Iterable, Iterator
 from math import prod
 
+from msgspec.structs import replace
+
 from slowtrain.causes.compute.small_batch import MAX_GOAL_BATCH
 from slowtrain.causes.compute.small_batch.fix import WINDOWS_CURE, larger_batch_says
 from slowtrain.model import Edit, Effect, Prescription, Spot
+from slowtrain.number_text import format_count
 from slowtrain.script.fixes.models import batch_sizes
 from slowtrain.script.interpreter.domain.abstract_values import UNKNOWN, Shape
 from slowtrain.script.interpreter.domain.call_events import Event
@@ -141,13 +144,20 @@ def small_batches(source: Source) -> Iterator[Spot]:
         if found is None:
             continue
         size, rows, shape = found
-        if 1 <= size <= _max_small_batch(source) and rows >= MIN_SMALL_BATCH_ROWS and _has_small_samples(source, shape):
-            cure = larger_batch_says(MAX_GOAL_BATCH, more=True)
-            yield _batch_spot(event.node, f"each step uses {size} of {rows:,} samples", cure)
-            return
+        few = rows is not None and rows < MIN_SMALL_BATCH_ROWS
+        # Elements of a data set of unknown size are mostly pictures.
+        made = rows is None and event.given.get("x", 0).kind == "dataset"
+        most = MAX_TINY_BATCH if made else _max_small_batch(source)
+        if few or not 1 <= size <= most or not _has_small_samples(source, shape, rows):
+            continue
+        cure = larger_batch_says(MAX_GOAL_BATCH, more=True)
+        samples = f"{size} of {rows:,} samples" if rows else f"only {format_count(size, 'sample')}"
+        spot = _batch_spot(event.node, f"each step uses {samples}", cure)
+        yield spot if rows else replace(spot, worth_if=f"the data has more than {MIN_SMALL_BATCH_ROWS:,} samples")
+        return
 
 
-def _fit_batch(event: Event) -> tuple[int, int, Shape | None] | None:
+def _fit_batch(event: Event) -> tuple[int, int | None, Shape | None] | None:
     data = event.given.get("x", 0)
     if data.kind == "dataset":
         known: dict[str, int | None] = data.data if isinstance(data.data, dict) else {}
@@ -155,7 +165,7 @@ def _fit_batch(event: Event) -> tuple[int, int, Shape | None] | None:
     else:
         first, size = next(interpreted_datasets.element_leaves(data), data), event.given.get("batch_size", 2).known
         rows, shape = sample_counts.sample_count(data), first.shape[1:] if first.shape else None
-    return (size, rows, shape) if isinstance(size, int) and rows else None
+    return (size, rows, shape) if isinstance(size, int) else None
 
 
 def _sliced_batch(source: Source, event: Event) -> tuple[int, int, Shape | None] | None:
@@ -180,8 +190,10 @@ def _loop_turns(source: Source, event: Event) -> int | None:
     return max(known, default=None)
 
 
-def _has_small_samples(source: Source, shape: Shape | None) -> bool:
-    """Whether a sample is certainly too small to keep the device busy in a step."""
+def _has_small_samples(source: Source, shape: Shape | None, rows: int | None) -> bool:
+    """Whether a sample is too small to keep the device busy in a step; by the layers if the rows are unknown."""
+    if rows is None and not _has_layers(source, "Dense"):
+        return False
     for event in file_events(source):
         if event.name == "keras.layers.Embedding":
             size = [event.given.get("input_dim", 0).known, event.given.get("output_dim", 1).known]
@@ -189,5 +201,6 @@ def _has_small_samples(source: Source, shape: Shape | None) -> bool:
                 return False
     if _has_layers(source, "MultiHeadAttention", "add_weight", "Bidirectional"):
         return False
-    names = (*keras_names.CONVOLUTION_LAYERS, *keras_names.RECURRENT_LAYERS, "Conv1D", "conv1d")
+    recurrent = keras_names.RECURRENT_LAYERS if rows is not None else ()
+    names = (*keras_names.CONVOLUTION_LAYERS, *recurrent, "Conv1D", "conv1d")
     return not _has_layers(source, *names) or (shape is not None and _is_small_sample(shape))

@@ -7,6 +7,8 @@ import re
 from collections.abc import Iterable, Iterator
 from math import prod
 
+from msgspec.structs import replace
+
 from slowtrain.causes.host.elementwise_preprocessing import scatter_loops
 from slowtrain.causes.host.elementwise_preprocessing.fix import VECTORISE
 from slowtrain.model import Effect, Prescription, Spot
@@ -50,6 +52,8 @@ def find_spots(source: Source) -> Iterable[Spot]:
         yield from elementwise_loops(source)
         yield from single_sample_calls(source)
         yield from vectorize_calls(source)
+        yield from parsed_lines(source)
+    yield from reread_stop_words(source)
     yield from transforms_in_loop(source)
     yield from growing_arrays(source)
 
@@ -253,6 +257,51 @@ def _fills_elements(source: Source, loop: step_code.ElementLoop) -> bool:
     stored = [n.slice for n in syntax_tree.nodes_inside(loop, ast.Subscript) if isinstance(n.ctx, ast.Store)]
     by = [{e.id for e in at.elts if isinstance(e, ast.Name)} & counted for at in stored if isinstance(at, ast.Tuple)]
     return len(inner) > 1 and any(len(names) > 1 for names in by)
+
+
+def parsed_lines(source: Source) -> Iterator[Spot]:
+    """Find loops that split each line of a file and convert its words to numbers, as for tables of word vectors."""
+    for call in call_index.index_of(source).calls_of("array", "asarray") if "split(" in source.text else ():
+        if _converts_words(source, call) and name_bindings.qualified_name(source, call.func).startswith("numpy."):
+            says = "Python splits each line of this table, and NumPy converts its words one by one"
+            once = 'parse the numbers of a line with np.fromstring(rest, sep=" "), or keep the table as an .npy file'
+            spot = spots.node_spot(call, says, Prescription("edit", Effect.EXACT, once))
+            yield replace(spot, worth_if=f"the table has more than {MIN_TURNS:,} lines")
+
+
+def _converts_words(source: Source, call: ast.Call) -> bool:
+    """Whether an array is made of the words of a line: ``words[1:]`` in a loop, or ``f(*line.split())``."""
+    match call.args[:1]:
+        case [ast.Subscript(value=ast.Name(id=name), slice=ast.Slice(lower=ast.Constant()))]:
+            loop = next(iter(scope_names.enclosing_loops(source, call)), None)
+            if not isinstance(loop, ast.For):
+                return False
+            made = (n for n in syntax_tree.nodes_inside(loop.body, ast.Assign) if name in scope_names.bound_names(n))
+            lines = scope_names.bound_names(loop)
+            return any(_is_split(one.value) and lines & scope_names.read_names(one.value) for one in made)
+        case [ast.Name(id=name)]:
+            function = node_lookup.enclosing_function(source, call)
+            if function is None or function.args.vararg is None or function.args.vararg.arg != name:
+                return False
+            given = (arg for one in call_index.index_of(source).calls_of(function.name) for arg in one.args)
+            return any(isinstance(arg, ast.Starred) and _is_split(arg.value) for arg in given)
+    return False
+
+
+def _is_split(node: ast.AST) -> bool:
+    return isinstance(node, ast.Call) and node_lookup.called_name(node) in ("split", "rsplit")
+
+
+def reread_stop_words(source: Source) -> Iterator[Spot]:
+    """Find ``[word for word in text if word not in stopwords.words("english")]``, which reads a file for each word."""
+    for call in call_index.index_of(source).calls_of("words") if "stopwords" in source.words else ():
+        if scope_names.dotted_name(call.func) != "stopwords.words":
+            continue
+        test = node_lookup.enclosing_node(source, call, ast.Compare)
+        if test is not None and scope_names.loops_and_comprehensions(source, test):
+            says = "the list of stop words is read from its file again for each word"
+            once = "read it once before the loop: stops = set(stopwords.words(...))"
+            yield spots.node_spot(call, says, Prescription("edit", Effect.EXACT, once))
 
 
 def transforms_in_loop(source: Source) -> Iterator[Spot]:

@@ -6,6 +6,8 @@ import ast
 from collections.abc import Iterable, Iterator
 from math import ceil
 
+from msgspec.structs import replace
+
 from slowtrain.model import Edit, Effect, Prescription, Spot
 from slowtrain.script.fixes.loops import periodic_work
 from slowtrain.script.fixes.models import keras_calls
@@ -21,6 +23,7 @@ from slowtrain.script.text.source_file import Source
 SCORING_METHODS = frozenset({".evaluate", ".predict"})
 SCORING_CALLS = frozenset({"__call__", ".predict_on_batch", ".test_on_batch"})
 MAX_STEPS_BETWEEN_PASSES = 10  # steps between two passes. Validation data has more batches than that.
+MAX_STEPS_BEFORE_UNKNOWN_PASS = 100
 MIN_VALIDATIONS = 3  # validations. Fewer are final evaluations.
 MAX_VALIDATION_SHARE = 0.1  # of the training time that validation takes in the cure
 MIN_KEPT_VALIDATIONS = 2  # in the cure
@@ -63,7 +66,8 @@ def long_loop_validations(source: Source) -> Iterator[Spot]:
             continue  # it is the training itself
         if event.name == ".predict" and loop.number in event.given.varying_inside:
             continue  # a generator gives other data in each iteration, which is training data
-        long = every <= MAX_STEPS_BETWEEN_PASSES if passed == 0 else passed > every
+        few = every <= MAX_STEPS_BETWEEN_PASSES
+        long = few or (guarded and every <= MAX_STEPS_BEFORE_UNKNOWN_PASS) if passed == 0 else passed > every
         if not long or not (guarded or step_loops.steps_through_data(source, loop)):
             continue
         seen.add(loop.number)
@@ -73,7 +77,8 @@ def long_loop_validations(source: Source) -> Iterator[Spot]:
         if guard is not None and passed and loop.turns:
             rarer = _rarer_period(loop.turns // every, loop.turns / passed)
             changed = periodic_work.enlarge_modulus(source, guard.lineno, rarer)
-        yield _validation_spot(event.node if guard is None else guard.test, says, changed)
+        spot = _validation_spot(event.node if guard is None else guard.test, says, changed)
+        yield spot if passed or few else replace(spot, worth_if=f"this is more than {every // 10} batches")
 
 
 def _modulus_guard(source: Source, event: Event) -> ast.If | None:

@@ -6,6 +6,8 @@ import ast
 from collections.abc import Iterable, Iterator
 from math import prod
 
+from msgspec.structs import replace
+
 from slowtrain.causes.host.short_epochs import fix
 from slowtrain.model import Effect, Prescription, Spot
 from slowtrain.script.interpreter.domain import operators
@@ -14,7 +16,7 @@ from slowtrain.script.interpreter.domain.call_events import Event
 from slowtrain.script.interpreter.engine import step_loops
 from slowtrain.script.interpreter.engine.interpreter import file_events
 from slowtrain.script.lint_rules import keras_names, sample_counts
-from slowtrain.script.navigation import call_index
+from slowtrain.script.navigation import call_index, node_lookup
 from slowtrain.script.text import edits
 from slowtrain.script.text.source_file import Source
 
@@ -27,6 +29,7 @@ MAX_EPOCH_OPERATIONS = 1_000_000_000
 
 def find_spots(source: Source) -> Iterable[Spot]:
     """Hundreds of epochs of a few steps, with little data through dense layers."""
+    yield from whole_batches(source)
     for node, says in short_epochs(source):
         changed = tuple(fix.repeat_dataset(source, node.lineno))
         place = (
@@ -37,12 +40,31 @@ def find_spots(source: Source) -> Iterable[Spot]:
         yield Spot(*place, says, Prescription("edit", Effect.EQUIVALENT, fix.KEEP_ITERATOR, edits=changed))
 
 
+def whole_batches(source: Source) -> Iterator[Spot]:
+    """Find ``fit(x, y, batch_size=len(x), epochs=1000)`` on data of unknown size."""
+    for event in file_events(source) if "batch_size" in source.words and not _has_other_layers(source) else ():
+        call, epochs = event.node, event.given.get("epochs", 3).known
+        if event.name != ".fit" or not isinstance(call, ast.Call) or not isinstance(epochs, int) or epochs < MIN_EPOCHS:
+            continue
+        data, size = node_lookup.argument_value(call, "x", 0), node_lookup.argument_value(call, "batch_size", 2)
+        rows = {ast.unparse(n.args[0]) for n in node_lookup.length_queries(size) if isinstance(n, ast.Call) and n.args}
+        if data is not None and rows == {ast.unparse(data)} and sample_counts.fit_epoch_steps(event) is None:
+            says = f"each of {epochs:,} epochs of one step starts with a new iterator over the data"
+            cure = Prescription("edit", Effect.EQUIVALENT, fix.KEEP_ITERATOR)
+            spot = Spot(*call_index.operation_range(call), says, cure)
+            yield replace(spot, worth_if="an epoch computes for less than some ten ms")
+
+
+def _has_other_layers(source: Source) -> bool:
+    """Whether there are layers of which the number of samples does not say how much they compute."""
+    names = (*keras_names.CONVOLUTION_LAYERS, *keras_names.RECURRENT_LAYERS, *keras_names.LARGE_LAYERS)
+    return bool(call_index.index_of(source).calls_of(*names))
+
+
 def short_epochs(source: Source) -> Iterator[tuple[ast.expr, str]]:
     """Calls of ``fit`` with many short epochs, and loops over a data set in a loop over epochs, each with its text."""
-    if call_index.index_of(source).calls_of(
-        *keras_names.CONVOLUTION_LAYERS, *keras_names.RECURRENT_LAYERS, *keras_names.LARGE_LAYERS
-    ):
-        return  # the number of samples does not say how much these compute
+    if _has_other_layers(source):
+        return
     every = file_events(source)
     for event in every:
         found = _fit_epochs(event) if event.name == ".fit" else _loop_epochs(source, event)

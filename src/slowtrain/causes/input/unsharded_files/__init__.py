@@ -60,7 +60,7 @@ class UnshardedFiles(Cause[FileReading]):
     needs = frozenset({Signal.STEPS, Signal.INPUT, Signal.PIPELINE})
     cured_by_packing = True
     symptoms = frozenset({Category.INPUT})
-    words = ("read_file", "TFRecordWriter")
+    words = ("read_file", "TFRecordWriter", "TFRecordDataset")
 
     def find(self, trace: Trace) -> FileReading | None:
         return _file_reading(trace)

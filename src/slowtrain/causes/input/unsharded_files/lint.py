@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from math import prod
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from slowtrain.model import Effect, Prescription, Spot
 from slowtrain.script.interpreter.engine import queries
@@ -17,6 +18,7 @@ from slowtrain.script.text import syntax_tree
 from slowtrain.script.text.source_file import Source
 
 WRITER = "TFRecordWriter"
+REMOTE_SCHEMES = ("gs://", "s3://")
 MIN_WRITTEN_FILES = 1000  # at some 0.1 ms to open each, a tenth of a second in every epoch
 MAX_RECORDS_PER_FILE = 8  # with as many or fewer, a batch of 64 opens at least eight files
 MAX_FILE_BYTES = 65_536  # opening and closing takes about 20 µs; in that time a disk's cache gives as many bytes
@@ -40,12 +42,36 @@ def find_spots(source: Source) -> Iterable[Spot]:
         cure = Prescription("advice", Effect.EXACT, says)
         says = f"a file of {one.bytes:,} bytes is opened for each element: opening takes longer than reading"
         yield spots.operation_spot(one.call, says, cure)
+    for call in find_serial_readers(source):
+        cure = Prescription(
+            "edit", Effect.EQUIVALENT, "read several files at a time: num_parallel_reads=tf.data.AUTOTUNE"
+        )
+        spot = spots.operation_spot(call, "one thread reads and unpacks these files, one after the other", cure)
+        yield replace(spot, worth_if="reading the records of a batch takes longer than a step")
     for few in find_small_file_writers(source):
         says = "write at least some hundred records into each file"
         cure = Prescription("advice", Effect.EQUIVALENT, says)
         count = "one record" if few.records == 1 else f"{few.records} records"
         says = f"this writes {few.files:,} files of {count} each: every epoch opens them all"
         yield spots.node_spot(few.call, says, cure)
+
+
+def find_serial_readers(source: Source) -> Iterator[ast.Call]:
+    """Each ``TFRecordDataset`` of several compressed or remote files without parallel reads, outside ``interleave``."""
+    for call in call_index.index_of(source).calls_of("TFRecordDataset"):
+        files = node_lookup.argument_value(call, "filenames", 0)
+        packed = node_lookup.argument_value(call, "compression_type", 1)
+        parallel = node_lookup.argument_value(call, "num_parallel_reads", 3)
+        function = node_lookup.enclosing_node(source, call, ast.Lambda) or node_lookup.enclosing_function(source, call)
+        one = isinstance(files, ast.Constant) or (function is not None and _is_parameter(function, files))
+        far = packed is not None or any(scheme in source.text for scheme in REMOTE_SCHEMES)
+        if files is not None and parallel is None and far and not one and queries.row_count_at(source, files) != 1:
+            yield call
+
+
+def _is_parameter(function: ast.AST, node: ast.expr | None) -> bool:
+    """Whether it is a parameter of the function, which may get one file at a time."""
+    return isinstance(node, ast.Name) and node.id in scope_names.parameter_names(function)
 
 
 class SmallFileMap(Struct, frozen=True):
