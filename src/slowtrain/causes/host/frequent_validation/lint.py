@@ -78,7 +78,7 @@ def long_loop_validations(source: Source) -> Iterator[Spot]:
             rarer = _rarer_period(loop.turns // every, loop.turns / passed)
             changed = periodic_work.enlarge_modulus(source, guard.lineno, rarer)
         spot = _validation_spot(event.node if guard is None else guard.test, says, changed)
-        yield spot if passed or few else replace(spot, worth_if=f"this is more than {every // 10} batches")
+        yield spot if passed or few else replace(spot, worth_if=f"this is more than {every // 5} batches")
 
 
 def _modulus_guard(source: Source, event: Event) -> ast.If | None:

@@ -47,8 +47,10 @@ def whole_batches(source: Source) -> Iterator[Spot]:
         if event.name != ".fit" or not isinstance(call, ast.Call) or not isinstance(epochs, int) or epochs < MIN_EPOCHS:
             continue
         data, size = node_lookup.argument_value(call, "x", 0), node_lookup.argument_value(call, "batch_size", 2)
+        if data is None or size is None or sample_counts.fit_epoch_steps(event) is not None:
+            continue
         rows = {ast.unparse(n.args[0]) for n in node_lookup.length_queries(size) if isinstance(n, ast.Call) and n.args}
-        if data is not None and rows == {ast.unparse(data)} and sample_counts.fit_epoch_steps(event) is None:
+        if rows == {ast.unparse(data)}:
             says = f"each of {epochs:,} epochs of one step starts with a new iterator over the data"
             cure = Prescription("edit", Effect.EQUIVALENT, fix.KEEP_ITERATOR)
             spot = Spot(*call_index.operation_range(call), says, cure)

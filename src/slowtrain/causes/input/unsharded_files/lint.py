@@ -57,8 +57,8 @@ def find_spots(source: Source) -> Iterable[Spot]:
 
 
 def find_serial_readers(source: Source) -> Iterator[ast.Call]:
-    """Each ``TFRecordDataset`` of several compressed or remote files without parallel reads, outside ``interleave``."""
-    for call in call_index.index_of(source).calls_of("TFRecordDataset"):
+    """Each ``TFRecordDataset`` of several packed or remote files, without parallel reads, ``interleave`` and cache."""
+    for call in call_index.index_of(source).calls_of("TFRecordDataset") if "cache" not in source.words else ():
         files = node_lookup.argument_value(call, "filenames", 0)
         packed = node_lookup.argument_value(call, "compression_type", 1)
         parallel = node_lookup.argument_value(call, "num_parallel_reads", 3)
