@@ -173,7 +173,7 @@ def measures() -> list[Measure]:
     reached = [reachable(detecting_modules(own)) for own in cause_modules().values()]
     share = 100 / len(names)
     return [
-        Measure("lines of Python in src/slowtrain", python_lines(PACKAGE), 100_900, 60_000),
+        Measure("lines of Python in src/slowtrain", python_lines(PACKAGE), 101_100, 60_000),
         Measure("modules", len(modules()), 602, 400),
         Measure("modules in import cycles", sum(map(len, import_cycles())), 0, 0),
         Measure("modules a cause reaches, median", statistics.median(map(len, reached)), 36, 45),
@@ -181,7 +181,7 @@ def measures() -> list[Measure]:
         Measure("places outside causes/ that name a cause", len(places_naming_causes()), 0, 0),
         Measure("functions whose name is one word, %", share * sum("_" not in n for n in names), 16.5, 35),
         Measure("functions named by a participle or adverb, %", share * sum(map(is_bare, names)), 0.3, 0),
-        Measure("lines of tests", python_lines(ROOT / "tests"), 52_400, 35_000),
+        Measure("lines of tests", python_lines(ROOT / "tests"), 52_450, 35_000),
         Measure("clinic, MB", clinic_megabytes(), 3.08, 3),
         Measure("lines of the changelog", len((ROOT / "CHANGELOG.md").read_bytes().splitlines()), 60, 60),
     ]

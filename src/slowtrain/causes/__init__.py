@@ -127,7 +127,6 @@ class Cause(ABC, Generic[FindingT]):
     loses_training: ClassVar[bool] = False  # nothing is left of what was trained: that comes before any speed
     usual_ms_per_step: ClassVar[float | None] = None  # order of magnitude, for ``lint``; None: unknown, or large
     worth_if: ClassVar[str | None] = None  # what its worth depends on, whatever the script, and ``lint`` cannot read
-    goes_on_beside_device: ClassVar[bool] = False  # its time passes while the device computes a long step
     cured_by_packing: ClassVar[bool] = False  # ``slowtrain pack`` looks for what to pack at the lines of its evidence
     batch_probes: ClassVar[bool] = False  # ``fix`` times steps at other batch sizes before it makes the batch larger
     measuring_verb: ClassVar[str] = ""  # what measures the cure, because it saves no time that ``fix`` could measure

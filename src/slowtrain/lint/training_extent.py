@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import pairwise
 from math import prod
 from typing import TYPE_CHECKING, Any
@@ -16,7 +16,7 @@ from slowtrain.model import Spot
 from slowtrain.number_text import format_number
 from slowtrain.script.interpreter.domain.call_events import Event, Loop
 from slowtrain.script.interpreter.engine import interpreter, step_loops
-from slowtrain.script.lint_rules import sample_counts
+from slowtrain.script.lint_rules import keras_names, sample_counts
 from slowtrain.script.navigation import call_index, node_lookup, scope_names, setting_origins
 from slowtrain.script.text import syntax_tree
 from slowtrain.script.text.source_file import FUNCTION_NODES, Source
@@ -37,11 +37,13 @@ UNCOUNTED_TRAINING = frozenset(
     "Session InteractiveSession MonitoredTrainingSession Estimator search value_and_grad".split()
 )
 ARRAY_FUNCTIONS = frozenset("array asarray constant convert_to_tensor".split())
+EPOCH_HOOKS = ("on_epoch_begin", "on_epoch_end")
 TRAINING_METHODS = ("fit", "fit_generator", "train_on_batch", "apply_gradients", "minimize")
 MIN_EPOCH_STEPS = 20  # beside so many, a call once in an epoch takes less than 5 %
 MIN_LOOP_MS = 10_000.0  # of all turns of a loop outside training
 MIN_STEP_SHARE = 0.05  # of a step: less is not worth an edit
 MIN_SURE_STEPS = 200  # fewer take less time than to import TensorFlow and to trace the step
+INPUT_CONDITION = "making a batch takes longer than a step, which the device computes meanwhile"
 LEAST_STEP_MS = 1.0
 LARGE_NETWORK_STEP_MS = 20.0  # of a batch through a network that was published for pictures or texts
 LARGE_NETWORK = re.compile(
@@ -90,44 +92,64 @@ def _worth_condition(source: Source, cause: Cause[Any], spot: Spot) -> str | Non
     """What the worth of a finding depends on and the text does not say; None if its cost is sure."""
     if cause.family in FAMILIES_AT_ANY_EXTENT or spot.worth_if:
         return spot.worth_if or cause.worth_if
-    calls = None if cause.usual_ms_per_step is None else _calls_outside_training(source, spot)
-    if calls is not None and cause.usual_ms_per_step is not None:
-        return _repeated_call_condition(calls, cause.usual_ms_per_step)
+    usual_ms = cause.usual_ms_per_step
+    calls = None if usual_ms is None else _calls_outside_training(source, spot)
+    if calls is not None and usual_ms is not None:
+        return _repeated_call_condition(calls, usual_ms)
     steps = _known_sum(list(_step_counts(source)))
     if steps is not None and steps < MIN_SURE_STEPS:
         return f"it trains for more than the {steps} steps of the text"
-    network = _large_network(source) if cause.family == "input" or cause.goes_on_beside_device else None
-    if cause.worth_if is not None or network is None:
+    if cause.worth_if is None and cause.family == "input":
+        return INPUT_CONDITION
+    if usual_ms is None or not _may_take_long(source):
         return cause.worth_if
-    return f"this takes longer than a step of {network}, which the device computes meanwhile"
+    turns, unit = _turns_after_epoch(source, spot)
+    return f"{unit} takes less than {format_number(turns * usual_ms / MIN_STEP_SHARE / 1e3, 2)} s"
 
 
 def _repeated_call_condition(calls: list[Event], usual_ms: float) -> str:
     number = _run_count(calls)
     if number is None or any(map(_is_uncalled, calls)):
-        return f"it runs more than {format_number(MIN_LOOP_MS / usual_ms, 1)} times: a call takes about {usual_ms:g} ms"
+        return f"it runs more than {format_number(MIN_LOOP_MS / usual_ms, 1)} times, each about {usual_ms:g} ms"
     minutes = number * usual_ms / MIN_STEP_SHARE / 60_000
-    return f"the whole run takes less than {minutes:.0f} minutes: {number:,} calls of about {usual_ms:g} ms"
+    return f"the whole run takes less than {minutes:.0f} minutes: it runs {number:,} times, each about {usual_ms:g} ms"
+
+
+def _turns_after_epoch(source: Source, spot: Spot) -> tuple[int, str]:
+    """How often the finding's line runs in a unit of time: in a callback's hook an epoch, else a turn of its loop."""
+    for event in _events_at(source, spot):
+        function = node_lookup.enclosing_function(source, event.node)
+        if function is not None and function.name in EPOCH_HOOKS:
+            inside = set(syntax_tree.walk(function))
+            return prod(loop.turns or 1 for loop in event.loops if loop.node in inside), "an epoch"
+    return 1, "a turn of the loop"
+
+
+def _may_take_long(source: Source) -> bool:
+    """Whether the file or one that it runs has layers whose steps may take a device long."""
+    files = {source, *(event.source for event in interpreter.project_events(source))}
+    names = (*keras_names.CONVOLUTION_LAYERS, *keras_names.LARGE_LAYERS)
+    return _names_large_network(files) or any(call_index.index_of(file).calls_of(*names) for file in files)
 
 
 def _run_count(events: list[Event]) -> int | None:
     """How often a line runs; None if the text does not say it. A line may make several calls in turn."""
     counts: dict[ast.AST, list[int | None]] = {}
     for event in events:
-        counts.setdefault(event.node, []).append(_known_product(*(loop.turns for loop in event.loops)))
+        turns = (None if syntax_tree.nodes_inside(loop.node, ast.Break) else loop.turns for loop in event.loops)
+        counts.setdefault(event.node, []).append(_known_product(*turns))
     known = [n for n in map(_known_sum, counts.values()) if n is not None]
     return max(known) if known and len(known) == len(counts) else None
 
 
-def _large_network(source: Source) -> str | None:
-    """The name of a published large network that the file or one that it runs mentions."""
-    files = {source, *(event.source for event in interpreter.project_events(source))}
-    return min((word for file in files for word in file.words if LARGE_NETWORK.search(word)), default=None)
+def _names_large_network(files: Iterable[Source]) -> bool:
+    """Whether a published large network is named."""
+    return any(LARGE_NETWORK.search(word) for file in files for word in file.words)
 
 
 def _least_step_ms(source: Source) -> float:
-    """A lower bound of a training step, by the published networks that the files name."""
-    return LEAST_STEP_MS if _large_network(source) is None else LARGE_NETWORK_STEP_MS
+    """A lower bound of a training step, by the published networks that the file names."""
+    return LARGE_NETWORK_STEP_MS if _names_large_network([source]) else LEAST_STEP_MS
 
 
 def is_test_file(source: Source) -> bool:
@@ -247,11 +269,13 @@ def _is_episode(loop: Loop) -> bool:
 
 
 def _calls_outside_training(source: Source, spot: Spot) -> list[Event] | None:
-    """The calls of the finding, if the file trains in none of the loops around them; else None."""
+    """The calls of the finding, if loops contain them and the file trains in none of these; else None."""
     trains = [*_fits(source), *step_loops.step_events(source)]
     if not trains and source.words.isdisjoint(UNCOUNTED_TRAINING):
         return None
     events = _events_at(source, spot)
+    if events and not any(event.loops for event in events):
+        return None
     training_loops = {loop.number for event in trains for loop in event.loops}
     for event in events:
         numbers = {loop.number for loop in event.loops if not isinstance(loop.node, ast.Call)}

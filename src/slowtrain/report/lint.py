@@ -177,8 +177,7 @@ def _warning_command(finding: LintFinding) -> str:
         about |= {"line": str(finding.line), "endLine": str(finding.end_line)}
         if finding.line == finding.end_line:  # columns are taken on one line only
             about |= {"col": str(finding.column), "endColumn": str(finding.end_column)}
-    command = "warning" if finding.worth_if is None else "notice"
-    return f"::{command} {_command_properties(about)}::{_escape_data(f'{finding.place}: {words}')}\n"
+    return f"::warning {_command_properties(about)}::{_escape_data(f'{finding.place}: {words}')}\n"
 
 
 def _error_command(error: FileError) -> str:
@@ -254,7 +253,7 @@ def _result_object(finding: LintFinding, rule: int) -> dict[str, Any]:
     result: dict[str, Any] = {
         "ruleId": finding.cause,
         "ruleIndex": rule,
-        "level": "warning" if finding.worth_if is None else "note",
+        "level": "warning",
         "message": {"text": f"{cell}{finding.says}.{cure}"},
         "locations": [{"physicalLocation": {"artifactLocation": {"uri": _file_uri(finding.file)}, "region": region}}],
     }

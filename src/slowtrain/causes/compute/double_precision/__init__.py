@@ -50,6 +50,7 @@ class DoublePrecision(Cause[DoublePrecisionWork]):
     """The model computes in float64, at several times the cost of float32."""
 
     title = "The model computes in double precision"
+    worth_if = "computing takes most of a step"
     needs = frozenset({Signal.STEPS})
     words = ("float64", "GradientTape")
 

@@ -53,7 +53,7 @@ class EagerStep(Cause[EagerStepFinding]):
     """The training step runs op by op from Python instead of as one graph."""
 
     title = "The training step runs eagerly, op by op from Python"
-    goes_on_beside_device = True
+    usual_ms_per_step = 10.0  # some hundred operations of 50 to 100 µs
     needs = frozenset({Signal.STEPS, Signal.KERNELS})
     words = ("GradientTape", "train_on_batch", "run_eagerly", *SWITCHES)
 

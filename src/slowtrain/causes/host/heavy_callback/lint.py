@@ -135,7 +135,8 @@ def _tensorboard_work(source: Source) -> Iterator[Spot]:
         every = queries.constant_at(source, freq)
         if freq is not None and (every == "batch" or every in range(1, MAX_FREQUENT_SAVE_BATCHES + 1)):
             says = "TensorBoard writes the loss and each metric after every batch"
-            yield _work_spot(freq, says, 'TensorBoard(update_freq="epoch"), or a number of some hundred batches')
+            spot = _work_spot(freq, says, 'TensorBoard(update_freq="epoch"), or a number of some hundred batches')
+            yield replace(spot, worth_if="a step takes less than some ms")
         images = node_lookup.argument_value(call, "write_images")
         histograms = node_lookup.argument_value(call, "histogram_freq")
         if queries.constant_at(source, images) is True and queries.int_at(source, histograms) == 1:

@@ -16,6 +16,7 @@ from slowtrain.script.text import edits, syntax_tree
 from slowtrain.script.text.source_file import FILE_READERS, Source
 
 MIN_BATCHES = 10  # assumed: training on fewer is a trial
+PARALLEL = "num_parallel_calls"
 PREFETCH_CURE = "end the pipeline with .prefetch(tf.data.AUTOTUNE)"
 NOTHING_AHEAD = "nothing makes the next batch while the step runs"
 THREAD_NAMES = frozenset({"ThreadPoolExecutor", "ProcessPoolExecutor", "Thread", "Process", "Pool", "submit", "Queue"})
@@ -37,6 +38,10 @@ def unprefetched_chains(source: Source) -> Iterator[Spot]:
         names = (*flow.begun, *flow.names)
         if not _is_unprefetched(names, "prefetch", "cache"):  # only the cached elements are cut into batches
             continue
+        if _ends_in_parallel_work(
+            [(node_lookup.called_name(c), node_lookup.argument_value(c, PARALLEL)) for c in flow.calls]
+        ):
+            continue
         if (element_sizes.max_elements(source, flow) or MIN_BATCHES) < MIN_BATCHES:
             continue
         if flow.calls:
@@ -54,6 +59,14 @@ def _is_unprefetched(names: Sequence[str], *ahead: str) -> bool:
     return bool(working) and not {*ahead} & set(names[working[-1] :])
 
 
+def _ends_in_parallel_work(stages: Sequence[tuple[str, object | None]]) -> bool:
+    """Whether threads of the last stage that works make whole batches ahead. ``stages``: names, and their threads."""
+    working = [at for at, (name, _) in enumerate(stages) if name in whole_pipelines.WORKING_OPERATIONS]
+    if not working or stages[working[-1]][1] is None:
+        return False
+    return "batch" not in [name for name, _ in stages[working[-1] :]]
+
+
 def _last_stage_spot(source: Source, call: ast.Call) -> Spot:
     made = tuple(dataset_edits.add_prefetch(source, edits.node_end(call.func)[0]))
     says = f"the pipeline ends in {node_lookup.called_name(call)}: {NOTHING_AHEAD}"
@@ -65,7 +78,8 @@ def unprefetched_datasets(source: Source) -> Iterator[Spot]:
     for data in interpreted_datasets.datasets_of(source):
         call = interpreted_datasets.stage_call(source, data.stages[-1])
         many = dataset_stages.may_have_many_rows(data.stages)
-        if call is not None and many and _is_unprefetched(data.names, "prefetch", "cache", "apply"):
+        ahead = _ends_in_parallel_work([(one.name, one.given.keywords.get(PARALLEL)) for one in data.stages])
+        if call is not None and many and not ahead and _is_unprefetched(data.names, "prefetch", "cache", "apply"):
             yield _last_stage_spot(source, call)
 
 

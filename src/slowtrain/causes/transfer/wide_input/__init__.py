@@ -56,6 +56,7 @@ class WideInput(Cause[WideInputFinding]):
     """Batches are copied to the device in float32 or float64, though they began as uint8."""
 
     title = "Input crosses to the device in wide numbers"
+    worth_if = "copying a batch takes 5 % of a step or more"
     needs = frozenset({Signal.STEPS, Signal.DEVICE})
     words = ("from_tensor_slices", "uint8", "decode_jpeg", "decode_png")
 
