@@ -182,7 +182,7 @@ def measures() -> list[Measure]:
         Measure("functions whose name is one word, %", share * sum("_" not in n for n in names), 16.5, 35),
         Measure("functions named by a participle or adverb, %", share * sum(map(is_bare, names)), 0.3, 0),
         Measure("lines of tests", python_lines(ROOT / "tests"), 52_450, 35_000),
-        Measure("clinic, MB", clinic_megabytes(), 3.08, 3),
+        Measure("clinic, MB", clinic_megabytes(), 3.1, 3),
         Measure("lines of the changelog", len((ROOT / "CHANGELOG.md").read_bytes().splitlines()), 60, 60),
     ]
 

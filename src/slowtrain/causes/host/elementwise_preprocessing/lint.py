@@ -298,7 +298,7 @@ def reread_stop_words(source: Source) -> Iterator[Spot]:
         if scope_names.dotted_name(call.func) != "stopwords.words":
             continue
         test = node_lookup.enclosing_node(source, call, ast.Compare)
-        if test is not None and scope_names.loops_and_comprehensions(source, test):
+        if test is not None and any(scope_names.loops_and_comprehensions(source, test)):
             says = "the list of stop words is read from its file again for each word"
             once = "read it once before the loop: stops = set(stopwords.words(...))"
             yield spots.node_spot(call, says, Prescription("edit", Effect.EXACT, once))
