@@ -549,7 +549,7 @@ LONG_BATCH = "making a batch takes longer than a step, which the device computes
         (PICTURES.format(network="", steps=4), "it trains for more than the 40 steps of the text"),
         (EAGER_STEPS.format(turns="n"), None),
         (EAGER_STEPS.format(turns="n") + "class VisionException(Exception): pass", None),
-        (EAGER_STEPS.format(turns="n") + "keras.applications.VGG16()", "a turn of the loop takes less than 0.2 s"),
+        (EAGER_STEPS.format(turns="n") + "keras.applications.VGG16()", "a step takes less than 0.2 s"),
         (AFTER_EPOCH, "an epoch takes less than 12 s"),
         (PIPELINE, "making a batch takes 5 % of a step or more"),
     ],

@@ -117,12 +117,13 @@ def _repeated_call_condition(calls: list[Event], usual_ms: float) -> str:
 
 def _turns_after_epoch(source: Source, spot: Spot) -> tuple[int, str]:
     """How often the finding's line runs in a unit of time: in a callback's hook an epoch, else a turn of its loop."""
-    for event in _events_at(source, spot):
+    events = _events_at(source, spot)
+    for event in events:
         function = node_lookup.enclosing_function(source, event.node)
         if function is not None and function.name in EPOCH_HOOKS:
             inside = set(syntax_tree.walk(function))
             return prod(loop.turns or 1 for loop in event.loops if loop.node in inside), "an epoch"
-    return 1, "a turn of the loop"
+    return 1, "a turn of the loop" if any(event.loops for event in events) else "a step"
 
 
 def _may_take_long(source: Source) -> bool:

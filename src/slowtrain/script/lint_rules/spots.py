@@ -10,17 +10,17 @@ from slowtrain.script.navigation import call_index
 from slowtrain.script.text import edits
 
 
-def node_spot(node: ast.expr | ast.stmt, says: str, cure: Prescription) -> Spot:
+def node_spot(node: ast.expr | ast.stmt, says: str, cure: Prescription, worth_if: str | None = None) -> Spot:
     """A spot from the beginning of a node to its end; of a loop, to the end of its first line."""
     last = node.iter if isinstance(node, ast.For) else node
-    return Spot(edits.node_start(node), edits.node_end(last), says, cure)
+    return Spot(edits.node_start(node), edits.node_end(last), says, cure, worth_if=worth_if)
 
 
-def operation_spot(node: ast.expr | ast.stmt, says: str, cure: Prescription) -> Spot:
+def operation_spot(node: ast.expr | ast.stmt, says: str, cure: Prescription, worth_if: str | None = None) -> Spot:
     """A spot from the name of the called method to the end of its call; of another node, of all of it."""
     if isinstance(node, ast.Call):
-        return Spot(*call_index.operation_range(node), says, cure)
-    return node_spot(node, says, cure)
+        return Spot(*call_index.operation_range(node), says, cure, worth_if=worth_if)
+    return node_spot(node, says, cure, worth_if)
 
 
 def spots_outside(known: Iterable[Spot | ast.expr | ast.stmt], found: Iterable[Spot]) -> Iterator[Spot]:

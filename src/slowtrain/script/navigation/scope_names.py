@@ -252,6 +252,8 @@ def loops_and_comprehensions(source: Source, node: ast.AST) -> Iterator[ast.AST]
     while at is not None and not isinstance(at, node_lookup.SCOPE_NODES):
         if isinstance(at, ast.While) or (isinstance(at, (ast.For, ast.AsyncFor)) and child in at.body):
             yield at
+        elif isinstance(at, ast.comprehension) and child in at.ifs:
+            yield at
         elif isinstance(at, COMPREHENSIONS):
             yield from (g for g in at.generators if child is not g)
         child, at = at, above.get(at)

@@ -6,11 +6,9 @@ import ast
 from collections.abc import Iterable, Iterator
 from math import prod
 
-from msgspec.structs import replace
-
 from slowtrain.causes.compute.small_batch import MAX_GOAL_BATCH
 from slowtrain.causes.compute.small_batch.fix import WINDOWS_CURE, larger_batch_says
-from slowtrain.model import Edit, Effect, Prescription, Spot
+from slowtrain.model import Effect, Prescription, Spot
 from slowtrain.number_text import format_count
 from slowtrain.script.fixes.models import batch_sizes
 from slowtrain.script.interpreter.domain.abstract_values import UNKNOWN, Shape
@@ -40,8 +38,8 @@ def find_spots(source: Source) -> Iterable[Spot]:
     yield from spots.distinct_spots(known) or small_batches(source)
 
 
-def _batch_spot(node: ast.expr, says: str, cure: str, changed: tuple[Edit, ...] = ()) -> Spot:
-    return spots.operation_spot(node, says, Prescription("edit", Effect.CHANGES_TRAINING, cure, edits=changed))
+def _batch_spot(node: ast.expr, says: str, cure: str, worth_if: str | None = None) -> Spot:
+    return spots.operation_spot(node, says, Prescription("edit", Effect.CHANGES_TRAINING, cure), worth_if)
 
 
 def tiny_batches(source: Source) -> Iterator[Spot]:
@@ -152,8 +150,8 @@ def small_batches(source: Source) -> Iterator[Spot]:
             continue
         cure = larger_batch_says(MAX_GOAL_BATCH, more=True)
         samples = f"{size} of {rows:,} samples" if rows else f"only {format_count(size, 'sample')}"
-        spot = _batch_spot(event.node, f"each step uses {samples}", cure)
-        yield spot if rows else replace(spot, worth_if=f"the data has more than {MIN_SMALL_BATCH_ROWS:,} samples")
+        worth_if = None if rows else f"the data has more than {MIN_SMALL_BATCH_ROWS:,} samples"
+        yield _batch_spot(event.node, f"each step uses {samples}", cure, worth_if)
         return
 
 

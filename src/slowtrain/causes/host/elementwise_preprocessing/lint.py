@@ -7,8 +7,6 @@ import re
 from collections.abc import Iterable, Iterator
 from math import prod
 
-from msgspec.structs import replace
-
 from slowtrain.causes.host.elementwise_preprocessing import scatter_loops
 from slowtrain.causes.host.elementwise_preprocessing.fix import VECTORISE
 from slowtrain.model import Effect, Prescription, Spot
@@ -265,8 +263,8 @@ def parsed_lines(source: Source) -> Iterator[Spot]:
         if _converts_words(source, call) and name_bindings.qualified_name(source, call.func).startswith("numpy."):
             says = "Python splits each line of this table, and NumPy converts its words one by one"
             once = 'parse the numbers of a line with np.fromstring(rest, sep=" "), or keep the table as an .npy file'
-            spot = spots.node_spot(call, says, Prescription("edit", Effect.EXACT, once))
-            yield replace(spot, worth_if=f"the table has more than {MIN_TURNS:,} lines")
+            long = f"the table has more than {MIN_TURNS:,} lines"
+            yield spots.node_spot(call, says, Prescription("edit", Effect.EXACT, once), long)
 
 
 def _converts_words(source: Source, call: ast.Call) -> bool:

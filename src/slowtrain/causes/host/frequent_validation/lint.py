@@ -6,8 +6,6 @@ import ast
 from collections.abc import Iterable, Iterator
 from math import ceil
 
-from msgspec.structs import replace
-
 from slowtrain.model import Edit, Effect, Prescription, Spot
 from slowtrain.script.fixes.loops import periodic_work
 from slowtrain.script.fixes.models import keras_calls
@@ -36,9 +34,9 @@ def find_spots(source: Source) -> Iterable[Spot]:
     yield from long_loop_validations(source)
 
 
-def _validation_spot(node: ast.expr, says: str, changed: Iterable[Edit]) -> Spot:
+def _validation_spot(node: ast.expr, says: str, changed: Iterable[Edit], worth_if: str | None = None) -> Spot:
     rarer = "validate less often (validation_freq), or on a part of the data"
-    return spots.node_spot(node, says, Prescription("edit", Effect.EXACT, rarer, edits=tuple(changed)))
+    return spots.node_spot(node, says, Prescription("edit", Effect.EXACT, rarer, edits=tuple(changed)), worth_if)
 
 
 def _rarer_period(passes: int, training: float) -> int:
@@ -77,8 +75,8 @@ def long_loop_validations(source: Source) -> Iterator[Spot]:
         if guard is not None and passed and loop.turns:
             rarer = _rarer_period(loop.turns // every, loop.turns / passed)
             changed = periodic_work.enlarge_modulus(source, guard.lineno, rarer)
-        spot = _validation_spot(event.node if guard is None else guard.test, says, changed)
-        yield spot if passed or few else replace(spot, worth_if=f"this is more than {every // 5} batches")
+        worth_if = None if passed or few else f"this is more than {every // 5} batches"
+        yield _validation_spot(event.node if guard is None else guard.test, says, changed, worth_if)
 
 
 def _modulus_guard(source: Source, event: Event) -> ast.If | None:

@@ -6,8 +6,6 @@ import ast
 from collections.abc import Iterable, Iterator
 from math import prod
 
-from msgspec.structs import replace
-
 from slowtrain.model import Edit, Effect, Prescription, Spot
 from slowtrain.script.fixes.loops import periodic_work
 from slowtrain.script.interpreter.domain.abstract_values import Value
@@ -49,8 +47,8 @@ def find_spots(source: Source) -> Iterable[Spot]:
     yield from known or _step_work(source)
 
 
-def _work_spot(node: ast.expr, says: str, cure: str, changed: Iterable[Edit] = ()) -> Spot:
-    return spots.node_spot(node, says, Prescription("edit", Effect.EXACT, cure, edits=tuple(changed)))
+def _work_spot(node: ast.expr, says: str, cure: str, changed: Iterable[Edit] = (), worth_if: str | None = None) -> Spot:
+    return spots.node_spot(node, says, Prescription("edit", Effect.EXACT, cure, edits=tuple(changed)), worth_if)
 
 
 def _hook_work(source: Source) -> Iterator[Spot]:
@@ -135,15 +133,18 @@ def _tensorboard_work(source: Source) -> Iterator[Spot]:
         every = queries.constant_at(source, freq)
         if freq is not None and (every == "batch" or every in range(1, MAX_FREQUENT_SAVE_BATCHES + 1)):
             says = "TensorBoard writes the loss and each metric after every batch"
-            spot = _work_spot(freq, says, 'TensorBoard(update_freq="epoch"), or a number of some hundred batches')
-            yield replace(spot, worth_if="a step takes less than some ms")
+            rarer = 'TensorBoard(update_freq="epoch"), or a number of some hundred batches'
+            yield _work_spot(freq, says, rarer, worth_if="a step takes less than some ms")
         images = node_lookup.argument_value(call, "write_images")
         histograms = node_lookup.argument_value(call, "histogram_freq")
         if queries.constant_at(source, images) is True and queries.int_at(source, histograms) == 1:
             says = "TensorBoard writes every weight as a histogram and as a picture after each epoch"
             lighter = periodic_work.make_callbacks_lighter(source, "TensorBoard")
-            spot = _work_spot(call, says, "TensorBoard(histogram_freq=0, write_images=False)", lighter)
-            yield replace(spot, worth_if="an epoch takes less than some minutes")
+            cure, worth_if = (
+                "TensorBoard(histogram_freq=0, write_images=False)",
+                "an epoch takes less than some minutes",
+            )
+            yield _work_spot(call, says, cure, lighter, worth_if)
 
 
 def _step_work(source: Source) -> Iterator[Spot]:

@@ -6,8 +6,6 @@ import ast
 from collections.abc import Iterable, Iterator
 from math import prod
 
-from msgspec.structs import replace
-
 from slowtrain.causes.host.short_epochs import fix
 from slowtrain.model import Effect, Prescription, Spot
 from slowtrain.script.interpreter.domain import operators
@@ -15,7 +13,7 @@ from slowtrain.script.interpreter.domain.abstract_values import Value
 from slowtrain.script.interpreter.domain.call_events import Event
 from slowtrain.script.interpreter.engine import step_loops
 from slowtrain.script.interpreter.engine.interpreter import file_events
-from slowtrain.script.lint_rules import keras_names, sample_counts
+from slowtrain.script.lint_rules import keras_names, sample_counts, spots
 from slowtrain.script.navigation import call_index, node_lookup
 from slowtrain.script.text import edits
 from slowtrain.script.text.source_file import Source
@@ -53,8 +51,7 @@ def whole_batches(source: Source) -> Iterator[Spot]:
         if rows == {ast.unparse(data)}:
             says = f"each of {epochs:,} epochs of one step starts with a new iterator over the data"
             cure = Prescription("edit", Effect.EQUIVALENT, fix.KEEP_ITERATOR)
-            spot = Spot(*call_index.operation_range(call), says, cure)
-            yield replace(spot, worth_if="an epoch computes for less than some ten ms")
+            yield spots.operation_spot(call, says, cure, "an epoch computes for less than some ten ms")
 
 
 def _has_other_layers(source: Source) -> bool:

@@ -7,7 +7,6 @@ from collections.abc import Iterable, Iterator
 from math import prod
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from slowtrain.model import Effect, Prescription, Spot
 from slowtrain.script.interpreter.engine import queries
@@ -43,11 +42,10 @@ def find_spots(source: Source) -> Iterable[Spot]:
         says = f"a file of {one.bytes:,} bytes is opened for each element: opening takes longer than reading"
         yield spots.operation_spot(one.call, says, cure)
     for call in find_serial_readers(source):
-        cure = Prescription(
-            "edit", Effect.EQUIVALENT, "read several files at a time: num_parallel_reads=tf.data.AUTOTUNE"
-        )
-        spot = spots.operation_spot(call, "one thread reads and unpacks these files, one after the other", cure)
-        yield replace(spot, worth_if="reading the records of a batch takes longer than a step")
+        says = "one thread reads and unpacks these files, one after the other"
+        several = "read several files at a time: num_parallel_reads=tf.data.AUTOTUNE"
+        cure = Prescription("edit", Effect.EQUIVALENT, several)
+        yield spots.operation_spot(call, says, cure, "reading the records of a batch takes longer than a step")
     for few in find_small_file_writers(source):
         says = "write at least some hundred records into each file"
         cure = Prescription("advice", Effect.EQUIVALENT, says)
