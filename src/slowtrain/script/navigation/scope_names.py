@@ -250,10 +250,11 @@ def loops_and_comprehensions(source: Source, node: ast.AST) -> Iterator[ast.AST]
     above = node_lookup.parents_of(source)
     child, at = node, above.get(node)
     while at is not None and not isinstance(at, node_lookup.SCOPE_NODES):
-        if isinstance(at, ast.While) or (isinstance(at, (ast.For, ast.AsyncFor)) and child in at.body):
-            yield at
-        elif isinstance(at, ast.comprehension) and child in at.ifs:
-            yield at
-        elif isinstance(at, COMPREHENSIONS):
-            yield from (g for g in at.generators if child is not g)
+        match at:
+            case ast.While():
+                yield at
+            case ast.For(body=parts) | ast.AsyncFor(body=parts) | ast.comprehension(ifs=parts) if child in parts:
+                yield at
+            case ast.ListComp() | ast.SetComp() | ast.DictComp() | ast.GeneratorExp():
+                yield from (g for g in at.generators if child is not g)
         child, at = at, above.get(at)
