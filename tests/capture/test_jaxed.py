@@ -38,7 +38,7 @@ def update(p, a, b):
     return jax.tree.map(lambda q, d: q - 0.01 * d, p, g), loss
 
 small = jax.jit(lambda a: a * 2)
-for i in range(1200):
+for i in range(3000):
     rows = slice(i % 20 * 32, i % 20 * 32 + 32)
     a = jnp.asarray(x[rows])
     b = jax.device_put(y[rows])
@@ -147,14 +147,14 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Runs:
 def test_a_call_of_a_compiled_function_that_takes_a_gradient_is_a_step(runs: Runs) -> None:
     trace = running.loaded(runs["loop"])
     assert runs["loop"].out == runs["plain loop"].out
-    assert (trace.steps.source, len(trace.steps), trace.steps.training) == ("function update", 1200, True)
+    assert (trace.steps.source, len(trace.steps), trace.steps.training) == ("function update", 3000, True)
     assert trace.steps.place is not None
     assert trace.steps.place.line == running.line(LOOP, "# the step")
     assert set(trace.steps.size) == {32}, "the batch, not the weights"
     assert trace.on_jax
     assert {n.text for n in trace.names if n.lane == "feed"} == {"asarray", "device_put"}
-    assert len(trace.lane("feed")) == 2400
-    assert len(trace.lane("readback")) == 301
+    assert len(trace.lane("feed")) == 6000
+    assert len(trace.lane("readback")) == 751
     assert [trace.names[int(n)].text for n in trace.lane("sync").name].count("block_until_ready") == 1
     assert trace.kernels is not None
     assert trace.kernels.eager_ops == 0, "two compiled calls a step are no ops"
