@@ -155,7 +155,7 @@ def _summary_lines(found: LintAnswer, out: Terminal) -> Iterator[str]:
     yield out.plain("; ".join([*parts, *found.notes])) + "."
     conditional = sum(f.worth_if is not None and f.runtime is None for f in found.findings)
     if conditional:
-        yield f"{conditional} of {len(found.findings)} are worth it only under the condition that they name."
+        yield f"{format_count(conditional, 'finding')} with a condition that the text does not answer."
     if found.minor_count:
         minor = format_count(found.minor_count, "minor finding")
         yield f"{minor} not shown, which would save little; --minor adds them."
