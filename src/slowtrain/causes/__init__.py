@@ -126,7 +126,7 @@ class Cause(ABC, Generic[FindingT]):
     exhausts_memory: ClassVar[bool] = False  # memory ran out: the run is memory-bound whatever its steps are
     loses_training: ClassVar[bool] = False  # nothing is left of what was trained: that comes before any speed
     usual_ms_per_step: ClassVar[float | None] = None  # order of magnitude, for ``lint``; None: unknown, or large
-    worth_if: ClassVar[str | None] = None  # what its worth depends on, whatever the script, and ``lint`` cannot read
+    worth_if: ClassVar[str | None] = None  # when a change is worth it, if no text of a script answers that
     cured_by_packing: ClassVar[bool] = False  # ``slowtrain pack`` looks for what to pack at the lines of its evidence
     batch_probes: ClassVar[bool] = False  # ``fix`` times steps at other batch sizes before it makes the batch larger
     measuring_verb: ClassVar[str] = ""  # what measures the cure, because it saves no time that ``fix`` could measure

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from math import prod
 from typing import TYPE_CHECKING, Any
@@ -16,10 +16,11 @@ from slowtrain.model import Spot
 from slowtrain.number_text import format_number
 from slowtrain.script.interpreter.domain.call_events import Event, Loop
 from slowtrain.script.interpreter.engine import interpreter, step_loops
+from slowtrain.script.interpreter.library import user_callbacks
 from slowtrain.script.lint_rules import keras_names, sample_counts
 from slowtrain.script.navigation import call_index, node_lookup, scope_names, setting_origins
 from slowtrain.script.text import syntax_tree
-from slowtrain.script.text.source_file import FUNCTION_NODES, Source
+from slowtrain.script.text.source_file import FUNCTION_NODES, Source, cache_recent
 
 if TYPE_CHECKING:
     from slowtrain.causes import Cause  # imports NumPy, which a missing path does not need
@@ -37,7 +38,6 @@ UNCOUNTED_TRAINING = frozenset(
     "Session InteractiveSession MonitoredTrainingSession Estimator search value_and_grad".split()
 )
 ARRAY_FUNCTIONS = frozenset("array asarray constant convert_to_tensor".split())
-EPOCH_HOOKS = ("on_epoch_begin", "on_epoch_end")
 TRAINING_METHODS = ("fit", "fit_generator", "train_on_batch", "apply_gradients", "minimize")
 MIN_EPOCH_STEPS = 20  # beside so many, a call once in an epoch takes less than 5 %
 MIN_LOOP_MS = 10_000.0  # of all turns of a loop outside training
@@ -81,7 +81,7 @@ def _is_minor(source: Source, cause: Cause[Any], spot: Spot) -> bool:
         return True
     if cause.family == "host" and _is_way_to_debug(source, spot):
         return True
-    counts = list(_step_counts(source))
+    counts = _step_counts(source)
     if not counts and _makes_few_elements(source, spot):
         return True
     steps = _known_sum(counts)
@@ -96,7 +96,7 @@ def _worth_condition(source: Source, cause: Cause[Any], spot: Spot) -> str | Non
     calls = None if usual_ms is None else _calls_outside_training(source, spot)
     if calls is not None and usual_ms is not None:
         return _repeated_call_condition(calls, usual_ms)
-    steps = _known_sum(list(_step_counts(source)))
+    steps = _known_sum(_step_counts(source))
     if steps is not None and steps < MIN_SURE_STEPS:
         return f"it trains for more than the {steps} steps of the text"
     if cause.worth_if is None and cause.family == "input":
@@ -120,7 +120,7 @@ def _turns_after_epoch(source: Source, spot: Spot) -> tuple[int, str]:
     events = _events_at(source, spot)
     for event in events:
         function = node_lookup.enclosing_function(source, event.node)
-        if function is not None and function.name in EPOCH_HOOKS:
+        if function is not None and function.name in user_callbacks.EPOCH_HOOKS:
             inside = set(syntax_tree.walk(function))
             return prod(loop.turns or 1 for loop in event.loops if loop.node in inside), "an epoch"
     return 1, "a turn of the loop" if any(event.loops for event in events) else "a step"
@@ -164,14 +164,21 @@ def is_test_file(source: Source) -> bool:
     )
 
 
-def _step_counts(source: Source) -> Iterator[int | None]:
+@cache_recent(4)
+def _step_counts(source: Source) -> tuple[int | None, ...]:
     """The most steps that each call that trains takes in a run; None for a number that the text does not say."""
-    if not source.words.isdisjoint(UNCOUNTED_TRAINING):
-        yield None
-    for event in _fits(source):
-        yield _known_product(_repetitions(event), _epochs(event), sample_counts.fit_epoch_steps(event))
-    for event in step_loops.step_events(source):
-        yield _repetitions(event)
+    return (
+        *(() if source.words.isdisjoint(UNCOUNTED_TRAINING) else (None,)),
+        *(
+            _known_product(_repetitions(event), _epochs(event), sample_counts.fit_epoch_steps(event))
+            for event in _fits(source)
+        ),
+        *map(_repetitions, step_loops.step_events(source)),
+    )
+
+
+def _training_calls(source: Source) -> list[Event]:
+    return [*_fits(source), *step_loops.step_events(source)]
 
 
 def _fits(source: Source) -> list[Event]:
@@ -213,7 +220,7 @@ def _known_product(*factors: int | None) -> int | None:
     return prod(known) if len(known) == len(factors) else None
 
 
-def _known_sum(counts: list[int | None]) -> int | None:
+def _known_sum(counts: Sequence[int | None]) -> int | None:
     known = [n for n in counts if n is not None]
     return sum(known) if known and len(known) == len(counts) else None
 
@@ -271,7 +278,7 @@ def _is_episode(loop: Loop) -> bool:
 
 def _calls_outside_training(source: Source, spot: Spot) -> list[Event] | None:
     """The calls of the finding, if loops contain them and the file trains in none of these; else None."""
-    trains = [*_fits(source), *step_loops.step_events(source)]
+    trains = _training_calls(source)
     if not trains and source.words.isdisjoint(UNCOUNTED_TRAINING):
         return None
     events = _events_at(source, spot)
@@ -293,8 +300,7 @@ def _is_outside_training(source: Source, spot: Spot, usual_ms: float) -> bool:
     events = _calls_outside_training(source, spot)
     if events is None:
         return False
-    trains = [*_fits(source), *step_loops.step_events(source)]
-    training_functions = {node_lookup.enclosing_function(e.source, e.node) for e in trains}
+    training_functions = {node_lookup.enclosing_function(e.source, e.node) for e in _training_calls(source)}
     is_beside_training = all(node_lookup.enclosing_function(source, e.node) in training_functions for e in events)
     if not events or (all(_is_uncalled(event) for event in events) and not is_beside_training):
         return _is_in_loop_without_training(source, spot)

@@ -171,13 +171,17 @@ def github_commands(found: LintAnswer) -> str:
 
 def _warning_command(finding: LintFinding) -> str:
     words = finding.says if finding.cure is None else f"{finding.says}. To cure it, {finding.cure}."
-    words += f" Worth it if {finding.worth_if}." if finding.worth_if is not None else ""
+    words += _condition_sentence(finding)
     about = {"title": f"slowtrain {finding.cause}", "file": finding.file}
     if finding.cell is None:
         about |= {"line": str(finding.line), "endLine": str(finding.end_line)}
         if finding.line == finding.end_line:  # columns are taken on one line only
             about |= {"col": str(finding.column), "endColumn": str(finding.end_column)}
     return f"::warning {_command_properties(about)}::{_escape_data(f'{finding.place}: {words}')}\n"
+
+
+def _condition_sentence(finding: LintFinding) -> str:
+    return f" Worth it if {finding.worth_if}." if finding.worth_if is not None else ""
 
 
 def _error_command(error: FileError) -> str:
@@ -240,8 +244,7 @@ def _rule_object(cause: str, title: str, page: str) -> dict[str, Any]:
 
 def _result_object(finding: LintFinding, rule: int) -> dict[str, Any]:
     cell = f"cell {finding.cell}: " if finding.cell is not None else ""
-    cure = f" To cure it, {finding.cure}." if finding.cure else ""
-    cure += f" Worth it if {finding.worth_if}." if finding.worth_if is not None else ""
+    cure = (f" To cure it, {finding.cure}." if finding.cure else "") + _condition_sentence(finding)
     region: dict[str, Any] = {
         "startLine": finding.line,
         "startColumn": finding.column,

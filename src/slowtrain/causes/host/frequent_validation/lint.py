@@ -64,8 +64,8 @@ def long_loop_validations(source: Source) -> Iterator[Spot]:
             continue  # it is the training itself
         if event.name == ".predict" and loop.number in event.given.varying_inside:
             continue  # a generator gives other data in each iteration, which is training data
-        few = every <= MAX_STEPS_BETWEEN_PASSES
-        long = few or (guarded and every <= MAX_STEPS_BEFORE_UNKNOWN_PASS) if passed == 0 else passed > every
+        most = MAX_STEPS_BEFORE_UNKNOWN_PASS if guarded else MAX_STEPS_BETWEEN_PASSES
+        long = passed > every if passed else every <= most
         if not long or not (guarded or step_loops.steps_through_data(source, loop)):
             continue
         seen.add(loop.number)
@@ -75,7 +75,10 @@ def long_loop_validations(source: Source) -> Iterator[Spot]:
         if guard is not None and passed and loop.turns:
             rarer = _rarer_period(loop.turns // every, loop.turns / passed)
             changed = periodic_work.enlarge_modulus(source, guard.lineno, rarer)
-        worth_if = None if passed or few else f"this is more than {every // 5} batches"
+        sure = passed or every <= MAX_STEPS_BETWEEN_PASSES
+        worth_if = (
+            None if sure else f"this is more than {every // 5} batches"
+        )  # 7 % of the steps: a third of a step each
         yield _validation_spot(event.node if guard is None else guard.test, says, changed, worth_if)
 
 
